@@ -1,0 +1,60 @@
+"""Prints the speed table of the README as Markdown: `tox -e bench`, or `python benchmarks` where pushmetrics is installed.
+
+Exits with status 1 if a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Callable
+
+import flush
+import imports
+import semaphore
+from table import Row, print_table
+
+BENCHMARKS: dict[str, Callable[[bool], list[Row]]] = {
+    "uncontended": semaphore.uncontended,
+    "contended": semaphore.contended,
+    "cancel": semaphore.cancelled,
+    "timeout": semaphore.timed_out,
+    "by-hand": semaphore.metered_by_hand,
+    "flush": flush.flush,
+    "import": imports.imports,
+}
+
+
+def main() -> int:
+    """Run what the command line asks for and return the exit status."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        choices=BENCHMARKS,
+        help=f"run this one only, may be given again: {', '.join(BENCHMARKS)}",
+    )
+    parser.add_argument("--quick", action="store_true", help="small and short, to see that it runs; bars do not count")
+    options = parser.parse_args()
+
+    rows: list[Row] = []
+    for name in options.only or BENCHMARKS:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        rows += BENCHMARKS[name](options.quick)
+
+    print(
+        f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}. "
+        "The numbers are ratios of CPU time, except where they have a unit: 0.5 is half the cost of what stands beside "
+        "it. Both sides ran in turn in one process; each counts with the fastest of its rounds.\n"
+    )
+    print_table(rows)
+    if options.quick:
+        print("\nA quick run: too short to judge by.")
+        return 0
+    return int(any(row.missed for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

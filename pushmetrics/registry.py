@@ -1,0 +1,208 @@
+"""The registry: which limits are reported.
+
+It holds a limit weakly and its counters strongly, so nothing that a limit has counted is lost with it, and a limit
+that nobody uses any more is not kept alive by its metrics.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from . import clock
+from .catalog import LEVELS
+from .errors import InvalidTypeError, InvalidValueError, ReporterStateError
+from .model import Limit, Sample, Tags
+from .series import Member, Series
+
+logger = logging.getLogger("pushmetrics")
+
+BILLED_SECONDS = 3600.0
+"""A set of tags is billed for the hour in which it was sent
+(https://docs.datadoghq.com/account_management/billing/custom_metrics/)."""
+
+MAX_AGE_SECONDS = 300.0
+"""How long the last sample of a series that has ended waits for the Agent."""
+
+
+class Registry:
+    """The limits of a program that one reporter reports.
+
+    Args:
+        max_series: Distinct sets of tags to report in any hour, those that have ended included, since that is what
+            is billed; an integer of at least 1. A set beyond it is not sent, counted in :attr:`series_rejected`, and
+            logged once.
+
+    It may be used from several threads.
+    """
+
+    def __init__(self, max_series: int = 1000) -> None:
+        if isinstance(max_series, bool) or not isinstance(max_series, int):
+            raise InvalidTypeError(f"max_series: expected an integer of at least 1, got {max_series!r}")
+        if max_series < 1:
+            raise InvalidValueError(f"max_series: expected an integer of at least 1, got {max_series!r}")
+        self.max_series = max_series
+        self.series_rejected = 0
+        """Sets of tags that were not reported because max_series was reached, counted when they come."""
+        self.counts_expired = 0
+        """Events dropped because they waited for the Agent for too long."""
+        self._lock = threading.RLock()
+        self._series: dict[Tags, Series] = {}  # Those that have ended stay for as long as they are billed.
+        self._rejected: dict[Tags, Series] = {}
+        self._rejection_logged = False
+        self._wants_waits = False
+        # Limits that have gone. The garbage collector may call back anywhere, also while the lock is held: so that
+        # callback only appends, and the next caller takes over what they counted.
+        self._gone: deque[Member] = deque()
+        self._reporter: Any = None
+
+    def register(self, limit: Limit) -> None:
+        """Report `limit` from now on; registering it again does nothing.
+
+        Raises :class:`InvalidTypeError` for an object that is no limit.
+        """
+        if not isinstance(limit, Limit):
+            raise InvalidTypeError(
+                f"register: expected a MeteredSemaphore, or an object with tags, counters and gauges(), got {limit!r}"
+            )
+        with self._lock:
+            self._take_over_gone()
+            tags = limit.tags
+            series = self._series.get(tags) or self._rejected.get(tags) or self._new_series(tags)
+            if id(limit) in series.members:
+                return
+            member = Member(limit, self._gone.append)
+            member.key = id(limit)
+            member.counters = limit.counters
+            series.add(member)
+
+    def unregister(self, limit: Limit) -> None:
+        """Stop reporting `limit`: what it has counted is sent, and its series ends unless others share its tags.
+
+        Does nothing for a limit that is not registered.
+        """
+        with self._lock:
+            self._take_over_gone()
+            series = self._series.get(limit.tags) or self._rejected.get(limit.tags)
+            member = series.members.get(id(limit)) if series is not None else None
+            if member is not None:
+                self._remove(member)
+
+    def __contains__(self, limit: Limit) -> bool:
+        with self._lock:
+            series = self._series.get(limit.tags)
+            return series is not None and id(limit) in series.members
+
+    def __len__(self) -> int:
+        """Return the number of series that are reported, those with a last sample still to deliver included."""
+        with self._lock:
+            self._take_over_gone()
+            return sum(not series.finished for series in self._series.values())
+
+    def collect(self, level: str = "full", namespace: str = "", constant_tags: Tags = ()) -> Iterator[Sample]:
+        """Yield a sample of each series, read at the moment at which it is yielded.
+
+        A limit that can not be read is logged once and left out. Until a sample is called delivered, what it counts
+        is in the next one, too: collecting takes nothing away.
+        """
+        with self._lock:
+            self._keep_waits(LEVELS.index(level) == len(LEVELS) - 1)
+            self._take_over_gone()
+            self._forget_old()
+            all_series = list(self._series.values())
+        for series in all_series:
+            with self._lock:
+                if series.finished:
+                    continue
+                try:
+                    sample = series.sample(level, namespace, constant_tags)
+                except Exception:
+                    if not series.failing:
+                        logger.warning(
+                            "Can not read the limit %s, so it is not reported. This is said once.",
+                            " ".join(series.tags),
+                            exc_info=True,
+                        )
+                    series.failing = True
+                    continue
+                series.failing = False
+            yield sample
+
+    def attach(self, reporter: Any) -> None:
+        """Make `reporter` the only one of this registry; raises :class:`ReporterStateError` if there is another."""
+        with self._lock:
+            # One whose loop was closed under it can not close itself any more, and is not in the way.
+            if self._reporter is not None and self._reporter is not reporter and self._reporter.is_running:
+                raise ReporterStateError(
+                    f"{self._reporter!r} is reporting this registry already; two reporters would steal each other's "
+                    "counts and peaks. Close that one first, or give this one a Registry() of its own"
+                )
+            self._reporter = reporter
+
+    def detach(self, reporter: Any) -> None:
+        """Let another reporter take the place of `reporter`."""
+        with self._lock:
+            if self._reporter is reporter:
+                self._reporter = None
+
+    def _new_series(self, tags: Tags) -> Series:
+        series = Series(tags, self._lock)
+        series.keep_waits(self._wants_waits)
+        if len(self._series) >= self.max_series:
+            self._forget_old()
+        if len(self._series) < self.max_series:
+            self._series[tags] = series
+        else:
+            self._reject(series)
+        return series
+
+    def _reject(self, series: Series) -> None:
+        self._rejected[series.tags] = series
+        self.series_rejected += 1
+        if not self._rejection_logged:
+            self._rejection_logged = True
+            logger.warning(
+                "max_series=%d sets of tags were reported within the hour, so %s and any further one is not reported. "
+                "Each set is billed: use tags with few values, or raise max_series. This is said once.",
+                self.max_series,
+                " ".join(series.tags),
+            )
+
+    def _take_over_gone(self) -> None:
+        while self._gone:
+            member = self._gone.popleft()
+            if member.series.members.get(member.key) is member:
+                self._remove(member)
+
+    def _remove(self, member: Member) -> None:
+        series = member.series
+        series.remove(member)
+        if not series.members:
+            self._rejected.pop(series.tags, None)
+
+    def _forget_old(self) -> None:
+        """Make room: drop the series that have ended and are no longer billed or waited for."""
+        now = clock.monotonic()
+        for tags, series in list(self._series.items()):
+            if series.ended_at is not None:
+                max_age = BILLED_SECONDS if series.finished else MAX_AGE_SECONDS
+                if now - series.ended_at > max_age:
+                    self.counts_expired += series.undelivered_events()
+                    del self._series[tags]
+        while self._rejected and len(self._series) < self.max_series:
+            tags = next(iter(self._rejected))
+            series = self._rejected.pop(tags)
+            self._series[tags] = series
+
+    def _keep_waits(self, wanted: bool) -> None:
+        if wanted != self._wants_waits:
+            self._wants_waits = wanted
+            for series in (*self._series.values(), *self._rejected.values()):
+                series.keep_waits(wanted)
+
+
+default_registry = Registry()
+"""The registry of every limit that is made without one of its own."""

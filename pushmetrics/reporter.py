@@ -1,0 +1,248 @@
+"""The reporter: one periodic task that samples a registry and pushes what it finds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from . import clock
+from .errors import ReporterStateError
+from .health import Health
+from .model import Delivery, Sample, Sink
+from .registry import Registry, default_registry
+from .series import BUCKET_SECONDS
+from .settings import UNSET, Unset, Worker, reporter_settings
+from .sinks import resolve_sink
+
+logger = logging.getLogger("pushmetrics")
+
+CLOSE_SECONDS = 2.0
+"""How long :meth:`Reporter.aclose` takes at the most, whatever the Agent does."""
+
+
+class FlushResult(NamedTuple):
+    """What one flush did."""
+
+    series: int = 0
+    """Limits' series that were sampled."""
+    datagrams: int = 0
+    """Datagrams that were taken."""
+    bytes: int = 0
+    """Bytes in them."""
+    failures: Mapping[str, int] = {}
+    """What was not taken, by reason; empty when all was."""
+
+
+class ReporterStatistics(NamedTuple):
+    """What a reporter has done since it was made."""
+
+    flushes: int
+    series: int
+    """Series that the last flush sampled."""
+    series_rejected: int
+    datagrams: int
+    bytes: int
+    failures: Mapping[str, int]
+    """What was not taken, by reason."""
+    flush_lag_ms: int
+    flush_duration_ms: int
+
+
+class Reporter:
+    """Samples every limit of a registry periodically and pushes gauges and counts to the Datadog Agent.
+
+    >>> async def main():
+    ...     async with Reporter(namespace="myapp.concurrency"):
+    ...         await serve()
+
+    Args:
+        flush_interval: Seconds between two flushes, 0.1 to 3600; 10 by default, the width of the Agent's buckets.
+        sink: Where to push: None for the Agent that the DD_* variables name, an address such as
+            ``"udp://localhost:8125"``, or a sink.
+        namespace: What the names of the metrics begin with; "gym.concurrency" by default.
+        level: "core", "standard" (the default) or "full": which metrics a limit has.
+        registry: The limits to report.
+        constant_tags: Tags of every metric, such as ``["team:search"]``.
+        worker: Reserved for telling the processes of a host apart; adds no tag yet.
+
+    Each argument but `registry` has a variable, such as PUSHMETRICS_FLUSH_INTERVAL; an argument wins over it.
+    PUSHMETRICS_ENABLED=0 switches reporting off: then nothing is sent, and all methods go on working.
+
+    Nothing that goes wrong while it runs is raised into the program: it is logged when it begins and when it ends.
+    Raises :class:`pushmetrics.PushmetricsError` (a ValueError or TypeError) for a bad argument.
+    """
+
+    def __init__(
+        self,
+        *,
+        flush_interval: float | None = None,
+        sink: str | Sink | None = None,
+        namespace: str | None = None,
+        level: str | None = None,
+        registry: Registry = default_registry,
+        constant_tags: Iterable[str] | None = None,
+        worker: Worker | Unset = UNSET,
+    ) -> None:
+        self._settings = reporter_settings(
+            flush_interval=flush_interval,
+            namespace=namespace,
+            level=level,
+            constant_tags=constant_tags,
+            worker=worker,
+        )
+        self._sink = resolve_sink(sink) if self._settings.enabled else None
+        self._registry = registry
+        self._health = Health(registry, self._settings.constant_tags)
+        # A phase of the process's own keeps the workers of a host from flushing all at once, and well inside a bucket.
+        self._phase = min(self._settings.flush_interval, BUCKET_SECONDS) * (0.1 + 0.7 * os.urandom(1)[0] / 255)
+        self._task: asyncio.Task[None] | None = None
+        self._flushing: asyncio.Lock | None = None
+        self._unreachable = False
+        self._failing = False
+
+    def __repr__(self) -> str:
+        return f"<Reporter of {self._settings.namespace} to {self._sink!r}>"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has been started, has not been closed, and has a loop to run in."""
+        return self._task is not None and not self._task.done() and not self._task.get_loop().is_closed()
+
+    async def start(self) -> None:
+        """Begin to report in the running loop; the first flush follows at once.
+
+        Raises :class:`ReporterStateError` when it runs already, or another one reports the same registry.
+        """
+        if self._sink is None:
+            logger.info("Reporting is switched off by %s.", self._settings.sources["enabled"])
+            return
+        if self.is_running:
+            raise ReporterStateError(f"{self!r} is running already")
+        self._registry.attach(self)
+        self._warn_of_interval()
+        self._flushing = asyncio.Lock()
+        self._task = asyncio.create_task(self._run(), name="pushmetrics-reporter")
+
+    async def flush(self) -> FlushResult:
+        """Sample and push now, beside the periodic flushes; returns what was taken and what was not.
+
+        Raises :class:`ReporterStateError` when the reporter is not running.
+        """
+        if self._sink is None:
+            return FlushResult()
+        if not self.is_running:
+            raise ReporterStateError(f"{self!r} is not running; start it, or use 'async with'")
+        return await self._flush(lag=0.0)
+
+    async def aclose(self) -> None:
+        """Push once more and stop, within 2 s whatever the Agent does. Closing twice does no harm."""
+        task, self._task = self._task, None
+        if task is None or self._sink is None:
+            return
+        loop = task.get_loop()
+        try:
+            if loop is asyncio.get_running_loop():
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    task.cancel()
+                    await asyncio.wait([task])
+                    await self._flush(lag=0.0)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(task.cancel)
+        except TimeoutError:
+            logger.warning("The last flush did not end within %g s; what it held is lost.", CLOSE_SECONDS)
+        finally:
+            self._registry.detach(self)
+            await self._sink.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def statistics(self) -> ReporterStatistics:
+        """Return what the reporter has done so far."""
+        health = self._health
+        return ReporterStatistics(
+            flushes=health.flushes,
+            series=health.series,
+            series_rejected=self._registry.series_rejected,
+            datagrams=health.datagrams,
+            bytes=health.bytes,
+            failures=dict(health.failures),
+            flush_lag_ms=health.flush_lag_ms,
+            flush_duration_ms=health.flush_duration_ms,
+        )
+
+    async def _run(self) -> None:
+        await self._flush(lag=0.0)
+        while True:
+            delay = seconds_to_next_tick(clock.wall(), self._settings.flush_interval, self._phase)
+            due = clock.monotonic() + delay
+            await clock.sleep(delay)
+            await self._flush(lag=max(0.0, clock.monotonic() - due))
+
+    async def _flush(self, lag: float) -> FlushResult:
+        assert self._sink is not None, "only a started reporter flushes"
+        assert self._flushing is not None, "only a started reporter flushes"
+        async with self._flushing:
+            began = clock.monotonic()
+            self._health.flush_lag_ms = int(lag * 1000)
+            self._health.series = 0
+            try:
+                delivery = await self._sink.push(self._samples())
+            except Exception as error:
+                if not self._failing:
+                    logger.exception("%r failed; what it did not deliver is kept. This is said once.", self._sink)
+                self._failing = True
+                delivery = Delivery(failures={type(error).__name__: 1})
+            else:
+                self._failing = False
+                self._log_reachability(delivery)
+            self._health.note(delivery, clock.monotonic() - began)
+            return FlushResult(self._health.series, delivery.datagrams, delivery.bytes, delivery.failures)
+
+    def _samples(self) -> Iterator[Sample]:
+        settings = self._settings
+        for sample in self._registry.collect(settings.level, settings.namespace, settings.constant_tags):
+            self._health.series += 1
+            yield sample
+        yield self._health.sample()
+
+    def _log_reachability(self, delivery: Delivery) -> None:
+        """Say it when the Agent goes and when it is back, not at each flush."""
+        if delivery.failures and not self._unreachable:
+            self._unreachable = True
+            reasons = ", ".join(f"{reason} ({count})" for reason, count in delivery.failures.items())
+            logger.warning("%r does not take everything: %s. What was refused is kept.", self._sink, reasons)
+        elif not delivery.failures and self._unreachable:
+            self._unreachable = False
+            logger.info("%r takes everything again.", self._sink)
+
+    def _warn_of_interval(self) -> None:
+        interval = self._settings.flush_interval
+        if interval > BUCKET_SECONDS or abs(BUCKET_SECONDS / interval - round(BUCKET_SECONDS / interval)) > 1e-6:
+            logger.warning(
+                "flush_interval=%g s does not divide the Agent's buckets of %d s: gauges will show gaps, and counts "
+                "spikes. Use 10, 5, 2, 1, 0.5, 0.2 or 0.1.",
+                interval,
+                BUCKET_SECONDS,
+            )
+
+
+def seconds_to_next_tick(wall: float, interval: float, phase: float) -> float:
+    """Return how long to sleep from the wall-clock time `wall`, so that ticks fall on ``k * interval + phase``.
+
+    The result lies between half an interval and one and a half: a tick that came a little early is not followed by a
+    second one at once, a wall clock that stands still or is set by an hour changes the phase and nothing else, and
+    a stall is followed by one tick, not by all that it missed.
+    """
+    seconds = interval - (wall - phase) % interval
+    return seconds if seconds > interval / 2 else seconds + interval

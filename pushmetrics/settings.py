@@ -1,0 +1,244 @@
+"""Settings: arguments in code, then PUSHMETRICS_* and DD_* variables, then defaults.
+
+A bad argument raises. A bad variable never stops a program: one warning names it, and the next best setting is used.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+from .catalog import LEVELS
+from .errors import InvalidTypeError, InvalidValueError, PushmetricsError
+from .model import Tags
+from .tags import constant_tag, metric_namespace
+
+logger = logging.getLogger("pushmetrics")
+
+DEFAULT_FLUSH_INTERVAL = 10.0
+DEFAULT_NAMESPACE = "gym.concurrency"
+DEFAULT_LEVEL = "standard"
+DEFAULT_HOST = "localhost"
+DEFAULT_PORT = 8125
+
+MIN_FLUSH_INTERVAL = 0.1
+MAX_FLUSH_INTERVAL = 3600.0
+
+Worker = int | None | Literal["auto"]
+
+_T = TypeVar("_T")
+
+
+class Unset:
+    """The default of an argument for which None has a meaning of its own."""
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+UNSET: Final = Unset()
+
+
+class Address(NamedTuple):
+    """Where an Agent listens."""
+
+    scheme: Literal["udp", "unix", "unixstream"]
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        if self.scheme == "udp":
+            host = f"[{self.host}]" if ":" in self.host else self.host
+            return f"udp://{host}:{self.port}"
+        return f"{self.scheme}://{self.path}"
+
+
+class ReporterSettings(NamedTuple):
+    """The settings of a reporter, each checked."""
+
+    enabled: bool
+    flush_interval: float
+    namespace: str
+    level: str
+    constant_tags: Tags
+    worker: Worker
+    sources: Mapping[str, str]
+    """Of each setting: "argument", the name of the variable, or "default"."""
+
+
+def reporter_settings(
+    *,
+    flush_interval: object = None,
+    namespace: object = None,
+    level: object = None,
+    constant_tags: object = None,
+    worker: object = UNSET,
+    environ: Mapping[str, str] | None = None,
+) -> ReporterSettings:
+    """Return the settings of a reporter; None, or UNSET for `worker`, stands for an argument that was not given.
+
+    Raises :class:`PushmetricsError` (a ValueError or TypeError) for a bad argument.
+    """
+    environ = os.environ if environ is None else environ
+    sources: dict[str, str] = {}
+
+    def choose(name: str, given: bool, argument: object, check: Callable[[Any], _T], default: _T) -> _T:
+        variable = f"PUSHMETRICS_{name.upper()}"
+        if given:
+            sources[name] = "argument"
+            return check(argument)
+        if variable in environ:
+            try:
+                value = check(environ[variable])
+            except PushmetricsError as error:
+                logger.warning("%s is ignored: %s. Using %r.", variable, error, default)
+            else:
+                sources[name] = variable
+                return value
+        sources[name] = "default"
+        return default
+
+    return ReporterSettings(
+        enabled=_enabled(environ, sources),
+        flush_interval=choose(
+            "flush_interval", flush_interval is not None, flush_interval, _flush_interval, DEFAULT_FLUSH_INTERVAL
+        ),
+        namespace=choose("namespace", namespace is not None, namespace, metric_namespace, DEFAULT_NAMESPACE),
+        level=choose("level", level is not None, level, _level, DEFAULT_LEVEL),
+        constant_tags=choose("constant_tags", constant_tags is not None, constant_tags, _constant_tags, ()),
+        worker=choose("worker", worker is not UNSET, worker, _worker, "auto"),
+        sources=sources,
+    )
+
+
+def sink_address(environ: Mapping[str, str] | None = None) -> tuple[Address, str]:
+    """Return the Agent's address from the variables, and the name of the variable that gave it, or "default".
+
+    ``PUSHMETRICS_SINK`` beats ``DD_DOGSTATSD_URL``, which beats ``DD_AGENT_HOST`` and ``DD_DOGSTATSD_PORT``, which
+    the official client reads in the same way.
+    """
+    environ = os.environ if environ is None else environ
+    for variable in ("PUSHMETRICS_SINK", "DD_DOGSTATSD_URL"):
+        if variable in environ:
+            try:
+                return parse_address(environ[variable]), variable
+            except InvalidValueError as error:
+                logger.warning("%s is ignored: %s.", variable, error)
+    host, port, sources = DEFAULT_HOST, DEFAULT_PORT, []
+    if "DD_AGENT_HOST" in environ:
+        given = environ["DD_AGENT_HOST"]
+        if re.fullmatch(f"{_HOST}|{_BARE_IPV6}", given):
+            host = given.strip("[]")
+            sources.append("DD_AGENT_HOST")
+        else:
+            logger.warning("DD_AGENT_HOST is ignored: %r is no host name. Using %r.", given, host)
+    if "DD_DOGSTATSD_PORT" in environ:
+        given = environ["DD_DOGSTATSD_PORT"]
+        if re.fullmatch(r"[0-9]{1,5}", given) and 0 < int(given) < 65536:
+            port = int(given)
+            sources.append("DD_DOGSTATSD_PORT")
+        else:
+            logger.warning(
+                "DD_DOGSTATSD_PORT is ignored: %r is no port number from 1 to 65535%s. Using %d.",
+                given,
+                " (it looks like a service link of Docker or Kubernetes)" if "://" in given else "",
+                port,
+            )
+    return Address("udp", host, port), ", ".join(sources) or "default"
+
+
+_HOST = r"\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[\w.-]+"
+_BARE_IPV6 = r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]+(?:%\w+)?"
+
+
+def parse_address(url: object) -> Address:
+    """Return the address in a URL: ``udp://host[:port]``, ``unix:///path`` or ``unixstream:///path``.
+
+    ``unixgram:///path`` is the same as ``unix:///path``, as for the official client. Raises
+    :class:`InvalidTypeError` or :class:`InvalidValueError` for anything else.
+    """
+    if not isinstance(url, str):
+        raise InvalidTypeError(f"an address is a string such as 'udp://localhost:8125', got {url!r}")
+    expected = "expected udp://host:port, unix:///path or unixstream:///path"
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme in ("unix", "unixgram", "unixstream"):
+        if not rest.startswith("/") or "\0" in rest:
+            raise InvalidValueError(f"{url!r} names no absolute path; {expected}")
+        return Address("unixstream" if scheme == "unixstream" else "unix", path=rest)
+    if not separator or scheme != "udp":
+        raise InvalidValueError(f"{url!r} is no address of an Agent; {expected}")
+    found = re.fullmatch(rf"({_HOST})(?::([0-9]{{1,5}}))?/?", rest)
+    if not found or not 0 < (port := int(found[2] or DEFAULT_PORT)) < 65536:
+        raise InvalidValueError(f"{url!r} has no usable host or port; {expected}, an IPv6 address in brackets")
+    return Address("udp", found[1].strip("[]"), port)
+
+
+def _enabled(environ: Mapping[str, str], sources: dict[str, str]) -> bool:
+    # The official client's switch turns off everything that goes to the Agent, so it is ours, too.
+    if environ.get("DD_DOGSTATSD_DISABLE") in ("True", "true", "yes", "1"):
+        sources["enabled"] = "DD_DOGSTATSD_DISABLE"
+        return False
+    given = environ.get("PUSHMETRICS_ENABLED")
+    if given is not None:
+        answer = {"0": False, "false": False, "no": False, "off": False}.get(given.strip().lower())
+        if answer is None and given.strip().lower() in ("1", "true", "yes", "on"):
+            answer = True
+        if answer is not None:
+            sources["enabled"] = "PUSHMETRICS_ENABLED"
+            return answer
+        logger.warning("PUSHMETRICS_ENABLED is ignored: %r is neither 0 nor 1. Reporting is on.", given)
+    sources["enabled"] = "default"
+    return True
+
+
+def _flush_interval(value: object) -> float:
+    allowed = f"expected seconds from {MIN_FLUSH_INTERVAL} to {MAX_FLUSH_INTERVAL:g}"
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise InvalidValueError(f"flush_interval: {allowed}, got {value!r}") from None
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        raise InvalidTypeError(f"flush_interval: {allowed}, got {value!r}")
+    seconds = float(value)
+    if not math.isfinite(seconds) or not MIN_FLUSH_INTERVAL <= seconds <= MAX_FLUSH_INTERVAL:
+        raise InvalidValueError(f"flush_interval: {allowed}, got {value!r}")
+    return seconds
+
+
+def _level(value: object) -> str:
+    if not isinstance(value, str) or value not in LEVELS:
+        raise InvalidValueError(f"level: expected one of {', '.join(LEVELS)}, got {value!r}")
+    return value
+
+
+def _constant_tags(value: object) -> Tags:
+    if isinstance(value, str):  # From a variable, where a bad tag is dropped and the others stay.
+        tags = []
+        for part in filter(None, (part.strip() for part in value.split(","))):
+            try:
+                tags.append(constant_tag(part))
+            except PushmetricsError as error:
+                logger.warning("PUSHMETRICS_CONSTANT_TAGS: a tag is dropped: %s.", error)
+        return tuple(dict.fromkeys(tags))
+    if not isinstance(value, Iterable):
+        raise InvalidTypeError(f"constant_tags: expected a list of strings such as 'team:search', got {value!r}")
+    return tuple(dict.fromkeys(constant_tag(tag) for tag in value))
+
+
+def _worker(value: object) -> Worker:
+    if value is None or value == "auto":
+        return value
+    if isinstance(value, str):
+        if value.strip().lower() in ("none", "off"):
+            return None
+        if re.fullmatch(r"[0-9]{1,6}", value.strip()):
+            return int(value)
+    elif isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise InvalidValueError(f"worker: expected 'auto', None, or an integer of at least 0, got {value!r}")

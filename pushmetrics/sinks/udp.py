@@ -1,0 +1,91 @@
+"""A UDP socket to the Agent that tells what was refused."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from contextlib import suppress
+
+from .resolve import SocketAddress, numeric, start_lookup
+
+LOOKUP_SECONDS = 1.0
+"""How long a flush waits for a look-up that is still under way; the next flush goes on with it."""
+
+
+class UdpTransport:
+    """Sends datagrams, connected so that the kernel reports a port on which nobody listens."""
+
+    max_bytes = 1432
+    """Datadog's size for UDP: an Ethernet frame less the headers."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self._addresses: list[SocketAddress] = numeric(host, port)
+        self._lookup: asyncio.Future[list[SocketAddress]] | None = None
+        self._socket: socket.socket | None = None
+
+    async def open(self) -> None:
+        """Make the socket ready; raises OSError (TimeoutError for a slow look-up) when that can not be done now."""
+        if self._socket is not None:
+            return
+        if not self._addresses:
+            self._addresses = await self._look_up()
+        self._connect()
+
+    def send(self, data: bytes) -> None:
+        """Send a datagram; raises OSError if it was refused, or could not be sent at all."""
+        assert self._socket is not None, "open() comes first"
+        try:
+            self._socket.send(data)
+        except ConnectionRefusedError:
+            # An earlier datagram's refusal, reported late; the call that reports it sends nothing.
+            self._socket.send(data)
+        # On loopback the refusal of this very datagram is pending by now.
+        error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error == errno.ECONNREFUSED:
+            raise ConnectionRefusedError(error, "nobody listens on the port")
+
+    def refused(self) -> bool:
+        """Go on with the host's next address after a refusal; False when each has been tried."""
+        self.close()
+        self._addresses = self._addresses[1:]
+        if not self._addresses:
+            self._addresses = numeric(self.host, self.port)
+            return False
+        self._connect()
+        return True
+
+    def close(self) -> None:
+        """Close the socket; :meth:`open` makes a new one."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    async def _look_up(self) -> list[SocketAddress]:
+        if self._lookup is None or self._lookup.get_loop() is not asyncio.get_running_loop():
+            self._lookup = start_lookup(self.host, self.port)
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                addresses = await asyncio.shield(self._lookup)
+        finally:
+            if self._lookup.done():
+                self._lookup = None
+        return addresses
+
+    def _connect(self) -> None:
+        family, address = self._addresses[0]
+        new = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            new.setblocking(False)
+            new.connect(address)
+        except OSError:
+            new.close()
+            raise
+        self._socket = new
+
+    def __del__(self) -> None:
+        # A loop that was closed under its reporter leaves nobody to close the socket.
+        with suppress(Exception):
+            self.close()
