@@ -120,7 +120,7 @@ def _datagram(blocks: list[Block]) -> Datagram:
 
 
 class ParseError(ValueError):
-    """A line is not DogStatsD; the message says why."""
+    """A line is not DogStatsD; the message says why, with none of the line's own bytes in it."""
 
 
 class Line(NamedTuple):
@@ -129,10 +129,10 @@ class Line(NamedTuple):
     name: str
     kind: str
     """The type field: g, c, d, h, ms or s."""
-    values: tuple[float, ...]
+    values: tuple[float, ...] = ()
     """Empty for a set, whose values are no numbers."""
     members: tuple[str, ...] = ()
-    """The values of a set."""
+    """The value of a set; the Agent takes it as one, whatever is in it."""
     rate: float = 1.0
     tags: tuple[str, ...] = ()
     container_id: str | None = None
@@ -144,14 +144,18 @@ class Line(NamedTuple):
 MAX_LINE_BYTES = 8192
 """What the Agent reads of a datagram (dogstatsd_buffer_size)."""
 
+MIN_RATE = 1e-12
+"""The lowest sample rate that is taken: one value stands for no more than a million millions."""
+
 # Patterns, not compiled ones: a program that only sends does not need them, and `re` keeps those that are used.
 _NAME = r"[a-zA-Z][a-zA-Z0-9_.]{0,199}"
-_NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
+_NUMBER = rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
 _KINDS = frozenset({"g", "c", "d", "h", "ms", "s"})
+_FIELDS = ("@", "#", "c:", "e:", "card:", "T")
 _CARDINALITIES = frozenset({"none", "low", "orchestrator", "high"})
 
 
-def parse(datagram: bytes) -> tuple[list[Line], list[str]]:
+def parse(datagram: bytes, *, strict: bool = True) -> tuple[list[Line], list[str]]:
     """Return the lines of a datagram, and the reason of each line that was refused."""
     lines: list[Line] = []
     refused: list[str] = []
@@ -159,81 +163,141 @@ def parse(datagram: bytes) -> tuple[list[Line], list[str]]:
         if not data:
             continue
         try:
-            lines.append(parse_line(data))
+            lines.append(parse_line(data, strict=strict))
         except ParseError as error:
             refused.append(str(error))
     return lines, refused
 
 
-def parse_line(data: bytes) -> Line:
-    """Return the metric in one line, without its newline; raises :class:`ParseError` for anything else."""
+def parse_line(data: bytes, *, strict: bool = True) -> Line:
+    """Return the metric in one line, without its newline; raises :class:`ParseError` for anything else.
+
+    Strictly, everything in the line must be right, as in a line that is to be sent. Otherwise what the Agent takes is
+    taken, see :func:`parse_shape` and :func:`parse_values`.
+    """
+    name, value, rest = split_line(data)
+    line = parse_shape(name, rest, strict=strict)
+    if line.kind == "s":
+        return line._replace(members=(parse_member(value, strict=strict),))
+    return line._replace(values=parse_values(value, strict=strict))
+
+
+def split_line(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """Cut a line into its name, its value and the rest, which is all that follows the first ``|``.
+
+    Lines of one series differ in the value only, so that a receiver can remember what it made of the other two.
+    Raises :class:`ParseError` for a line that is too long, is no metric, or lacks one of the three.
+    """
     if len(data) > MAX_LINE_BYTES:
         raise ParseError(f"longer than {MAX_LINE_BYTES} bytes")
+    if data.startswith((b"_e{", b"_sc")):
+        raise ParseError("an event or a service check, not a metric")
+    head, bar, rest = data.partition(b"|")
+    name, _, value = head.partition(b":")
+    if not value or not bar:
+        raise ParseError("no value or no type")
+    return name, value, rest
+
+
+def parse_shape(name: bytes, rest: bytes, *, strict: bool = True) -> Line:
+    """Return a line without its values, from its name and what follows them: the type and the fields.
+
+    If not `strict`, it is read as the Agent reads it (comp/dogstatsd/server/impl/parse.go in its sources): any name will
+    do, of a field that comes twice the last counts, unknown fields, empty tags and a carriage return at the end are
+    ignored, and so is what is in the fields for origin detection. A character that is not printable becomes ``_``, as
+    it does at Datadog, so that what is made of the line can be shown on a terminal.
+    """
+    text = _text(rest if strict else rest.removesuffix(b"\r"), strict)
+    kind, *fields = text.split("|")
+    metric = _text(name, strict)
+    if not metric or (strict and not re.fullmatch(_NAME, metric)):
+        raise ParseError("bad metric name")
+    if kind not in _KINDS:
+        raise ParseError("unknown type")
+    found = _fields(fields, strict)
+    return Line(
+        metric,
+        kind,
+        rate=_rate(found.get("@"), strict),
+        tags=_tags(found.get("#"), strict),
+        container_id=found.get("c:"),
+        external_data=found.get("e:"),
+        cardinality=_cardinality(found.get("card:"), strict),
+        timestamp=_timestamp(found.get("T"), kind),
+    )
+
+
+def parse_values(value: bytes, *, strict: bool = True) -> tuple[float, ...]:
+    """Return the numbers of a value, one or several packed with ``:``; if not `strict`, empty ones are skipped."""
+    parts = value.split(b":")
+    if not strict:
+        parts = [part for part in parts if part]
+    if not parts:
+        raise ParseError("no value or no type")
+    return tuple(map(_number, parts))
+
+
+def parse_member(value: bytes, *, strict: bool = True) -> str:
+    """Return the value of a set."""
+    return _text(value, strict)
+
+
+def _text(data: bytes, strict: bool) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
         raise ParseError("not UTF-8") from None
-    if any(ord(character) < 0x20 or character == "\x7f" for character in text):
+    if strict and any(ord(character) < 0x20 or character == "\x7f" for character in text):
         raise ParseError("holds a control character")
-    head, *fields = text.split("|")
-    name, colon, value = head.partition(":")
-    if text.startswith(("_e{", "_sc|")):
-        raise ParseError("an event or a service check, not a metric")
-    if not colon or not fields:
-        raise ParseError("no value or no type")
-    if not re.fullmatch(_NAME, name):
-        raise ParseError("bad metric name")
-    kind = fields[0]
-    if kind not in _KINDS:
-        raise ParseError("unknown type")
-    members = tuple(value.split(":")) if kind == "s" else ()
-    values = () if kind == "s" else tuple(_number(part) for part in value.split(":"))
+    if strict or text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else "_" for character in text)
+
+
+def _fields(fields: list[str], strict: bool) -> dict[str, str]:
     found: dict[str, str] = {}
-    for field in fields[1:]:
-        key = next((key for key in ("@", "#", "c:", "e:", "card:", "T") if field.startswith(key)), None)
-        if key is None:
-            raise ParseError("unknown field")
-        if key in found:
-            raise ParseError("a field twice")
-        if len(field) == len(key):
-            raise ParseError("an empty field")
-        found[key] = field[len(key) :]
-    return Line(
-        name,
-        kind,
-        values,
-        members,
-        _rate(found.get("@", "1")),
-        _tags(found.get("#")),
-        found.get("c:"),
-        found.get("e:"),
-        _cardinality(found.get("card:")),
-        _timestamp(found.get("T"), kind),
-    )
+    for field in fields:
+        key = next((key for key in _FIELDS if field.startswith(key)), None)
+        if strict:
+            if key is None:
+                raise ParseError("unknown field")
+            if key in found:
+                raise ParseError("a field twice")
+            if len(field) == len(key):
+                raise ParseError("an empty field")
+        if key is not None:
+            found[key] = field[len(key) :]
+    return found
 
 
-def _number(text: str) -> float:
-    if not re.fullmatch(_NUMBER, text) or not math.isfinite(number := float(text)):
+def _number(data: bytes) -> float:
+    if not re.fullmatch(_NUMBER, data) or not math.isfinite(number := float(data)):
         raise ParseError("a value is no finite number")
     return number
 
 
-def _rate(text: str) -> float:
-    rate = _number(text)
-    if not 0 < rate <= 1:
+def _rate(text: str | None, strict: bool) -> float:
+    if text is None:
+        return 1.0
+    rate = _number(text.encode())
+    if strict and not 0 < rate <= 1:
         raise ParseError("a sample rate outside (0, 1]")
+    if rate < MIN_RATE:
+        raise ParseError("a sample rate that is not above 0")
     return rate
 
 
-def _tags(text: str | None) -> tuple[str, ...]:
+def _tags(text: str | None, strict: bool) -> tuple[str, ...]:
     tags = () if text is None else tuple(text.split(","))
+    if not strict:
+        return tuple(filter(None, tags))
     if any(not tag or tag.startswith("#") for tag in tags):
         raise ParseError("an empty tag")
     return tags
 
 
-def _cardinality(text: str | None) -> str | None:
-    if text is not None and text not in _CARDINALITIES:
+def _cardinality(text: str | None, strict: bool) -> str | None:
+    if strict and text is not None and text not in _CARDINALITIES:
         raise ParseError("unknown cardinality")
     return text
 
@@ -241,6 +305,6 @@ def _cardinality(text: str | None) -> str | None:
 def _timestamp(text: str | None, kind: str) -> int | None:
     if text is None:
         return None
-    if kind not in ("g", "c") or not re.fullmatch(r"0*[1-9][0-9]{0,18}", text):
+    if kind not in ("g", "c") or not re.fullmatch(r"0*[1-9][0-9]{0,17}", text):
         raise ParseError("a timestamp that is no whole second, or on a type that takes none")
     return int(text)

@@ -82,7 +82,6 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         super().__init__(limit)
         self._waiters = OrderedDict()
         self._waiters_thread = 0
-        self._unwakeable: set[asyncio.Future[bool]] = set()
         self._admission_timeout = _checked_timeout("admission_timeout", admission_timeout)
         self._max_queue_depth = None if max_queue_depth is None else _checked_count("max_queue_depth", max_queue_depth)
         self._tags = limit_tags(component, limit_name, server, tags)
@@ -267,6 +266,9 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         waiters[waiter] = queued_at
         if len(waiters) > counters.queue_depth_peak:
             counters.queue_depth_peak = len(waiters)
+        if self._value > 0:  # Freed since the caller looked, by another thread or the garbage collector.
+            self._value -= 1
+            self._pass_on()
 
         try:
             granted = await waiter
@@ -288,8 +290,7 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
 
     def _time_out(self, waiter: asyncio.Future[bool]) -> None:
         # A waiter that was granted a slot or cancelled in this pass of the loop stays so.
-        if not waiter.done():
-            del self._waiters[waiter]
+        if not waiter.done() and self._waiters.pop(waiter, None) is not None:
             if not self._waiters:
                 self._end_contention()
             waiter.set_result(False)
@@ -299,17 +300,15 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         if self._waiters.pop(waiter, None) is not None:
             if not self._waiters:
                 self._end_contention()
-        elif waiter in self._unwakeable:
-            self._unwakeable.discard(waiter)
         elif waiter.done() and not waiter.cancelled() and waiter.result():
-            self._bound_value += 1
             try:
-                self._pass_on()
-            except ForeignThreadError:  # The coroutine was closed by another thread's garbage collector.
-                try:
-                    waiter.get_loop().call_soon_threadsafe(self._pass_on)
-                except RuntimeError:  # The loop is closed, and its waiters with it.
-                    self._value += 1
+                self._undo_grant()
+            except ForeignThreadError:  # The coroutine was closed in another thread.
+                waiter.get_loop().call_soon_threadsafe(self._undo_grant)
+
+    def _undo_grant(self) -> None:
+        self._pass_on()
+        self._bound_value += 1
 
     # Releasing.
 
@@ -348,8 +347,8 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         limit = _checked_count("limit", limit)
         counters = self._counters
         added = limit - counters.limit
-        if added > 0 and self._waiters:
-            self._check_thread()
+        if self._value + added > 0 and self._waiters:
+            self._check_loop()
         counters.limit = limit
         counters.lowest_value += added
         self._bound_value += added
@@ -363,16 +362,13 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         """Pass one slot, which counts as active now, to the first waiter; it becomes free when there is none."""
         waiters = self._waiters
         if waiters and self._value >= 0:
-            self._check_thread()
+            if asyncio._get_running_loop() is not self._loop:  # type: ignore[attr-defined]  # From the base class.
+                self._check_loop()
             while waiters:
                 waiter, _ = waiters.popitem(last=False)
                 if waiter.done():  # Cancelled; its task has not run yet.
                     continue
-                try:
-                    waiter.set_result(True)
-                except RuntimeError:  # Its loop is closed, so its task will never run.
-                    self._unwakeable.add(waiter)
-                    continue
+                waiter.set_result(True)
                 self._bound_value -= 1
                 if not waiters:
                     self._end_contention()
@@ -380,8 +376,14 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
             self._end_contention()
         self._value += 1
 
-    def _check_thread(self) -> None:
-        if get_ident() != self._waiters_thread:
+    def _check_loop(self) -> None:
+        """Make sure that waiters can be woken from here; those of a closed loop are forgotten instead."""
+        if self._loop.is_closed():  # type: ignore[attr-defined]  # From the base class.
+            # No task of theirs will ever run. One by one, since what goes with a waiter may come back here.
+            while self._waiters:
+                self._waiters.popitem(last=False)
+            self._end_contention()
+        elif get_ident() != self._waiters_thread:
             raise ForeignThreadError(
                 self._message(
                     "a waiter can only be woken in the thread of its event loop; "
@@ -438,9 +440,16 @@ def _checked_timeout(argument: str, value: object) -> float | None:
     """Return `value` as a number of seconds, or None."""
     if value is None:
         return None
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
-        raise InvalidTypeError(f"{argument}: expected seconds as a number of at least 0, or None, got {value!r}")
-    seconds = float(value)
+    try:
+        if isinstance(value, bool) or not hasattr(value, "__float__"):
+            raise TypeError
+        seconds = float(value)
+    except TypeError:
+        raise InvalidTypeError(
+            f"{argument}: expected seconds as a number of at least 0, or None, got {value!r}"
+        ) from None
+    except (OverflowError, ValueError):  # 10**400, Decimal("sNaN")
+        seconds = math.nan
     if not math.isfinite(seconds) or seconds < 0:
         raise InvalidValueError(f"{argument}: expected finite seconds of at least 0, or None, got {value!r}")
     return seconds

@@ -179,7 +179,8 @@ class Series:
         self.failing = False
         """Whether the last attempt to sample it raised."""
         self.plan = _plan("core", False, False)
-        self.descriptor = Descriptor("", (), (), ())
+        self.descriptor = Descriptor("", self.plan.names, self.plan.kinds, tags)
+        self._number_of_limits = 0  # That it has had so far.
         self._limit = 0
         self._sampled = False
         # In the order of a reading: of each count what has been delivered, less what limits counted that have gone.
@@ -202,6 +203,7 @@ class Series:
             self._base[place] += getattr(counters, name)
         counters.waits = None if self._waits is None else self._waits.add
         self.members[member.key] = member
+        self._number_of_limits += 1
         self.ended_at = None
         self.finished = False
 
@@ -313,7 +315,14 @@ class Series:
         sample.undelivered_lines -= stop - start
         if sample.undelivered_lines == 0:
             self._offered_waits = None
-            self.finished = sample.is_last and not self.members
+            self.finished = sample.is_last_of == self._number_of_limits
+
+    def number_if_ended(self) -> int:
+        """Return how many limits it has had if there is none left, else 0: a sample taken then is the last one.
+
+        Unless another limit comes before that sample is delivered, be it for a moment: then the number has changed.
+        """
+        return 0 if self.members else self._number_of_limits
 
     def undelivered_events(self) -> int:
         """Return the number of events of limits that have gone which no delivered sample has contained."""
@@ -323,13 +332,13 @@ class Series:
 class SeriesSample(Sample):
     """A sample that tells its series what of it was delivered."""
 
-    __slots__ = ("is_last", "plan", "series", "undelivered_lines")
+    __slots__ = ("is_last_of", "plan", "series", "undelivered_lines")
 
     def __init__(self, series: Series, values: tuple[int, ...], waits: tuple[float, ...] = (), one_in: int = 1) -> None:
         super().__init__(series.descriptor, values, waits, one_in)
         self.series = series
         self.plan = series.plan
-        self.is_last = not series.members
+        self.is_last_of = series.number_if_ended()
         self.undelivered_lines = len(self)
 
     def delivered(self, start: int = 0, stop: int | None = None) -> None:

@@ -1,0 +1,411 @@
+"""The periodic task: when it flushes, how it starts and ends, and what it does when something goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import freezegun
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pushmetrics import MemorySink, MeteredSemaphore, PushmetricsError, Registry, Reporter
+from pushmetrics.model import Delivery, Sample
+from pushmetrics.reporter import seconds_to_next_tick
+from pushmetrics.testing import ManualClock, RecordingSink
+
+
+def limit_of(registry: Registry, value: int = 3) -> MeteredSemaphore:
+    return MeteredSemaphore(value, component="server", limit_name="requests", registry=registry)
+
+
+class TimedSink(MemorySink):
+    """Notes when it was pushed to."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.times: list[float] = []
+
+    async def push(self, samples: Iterator[Sample]) -> Delivery:
+        self.times.append(self.clock.wall())
+        return await super().push(samples)
+
+
+class TestTicks:
+    async def test_the_first_flush_is_at_start_and_the_others_once_in_each_bucket(self) -> None:
+        with ManualClock(wall=1_800_000_003.7) as clock:
+            sink = TimedSink(clock)
+            async with Reporter(registry=Registry(), sink=sink):
+                await clock.advance(60)
+
+        first, *ticks = sink.times[:-1]
+        assert first == 1_800_000_003.7
+        phases = {round(time % 10, 6) for time in ticks}
+        assert len(phases) == 1
+        assert 1 <= phases.pop() <= 8
+        buckets = [time // 10 for time in ticks]
+        assert buckets == list(range(int(buckets[0]), int(buckets[0]) + len(buckets)))
+        assert len(ticks) in {5, 6}
+
+    async def test_they_do_not_drift(self) -> None:
+        with ManualClock() as clock:
+            sink = TimedSink(clock)
+            async with Reporter(registry=Registry(), sink=sink, flush_interval=0.5):
+                for _ in range(1000):
+                    await clock.advance(0.37)
+
+        ticks = sink.times[1:-1]
+        assert len({round(time % 0.5, 4) for time in ticks}) == 1
+        assert len(ticks) in {739, 740}
+
+    async def test_a_stalled_loop_makes_one_flush_and_says_how_late_it_was(self) -> None:
+        registry = Registry()
+        with ManualClock() as clock:
+            sink = TimedSink(clock)
+            async with Reporter(registry=registry, sink=sink) as reporter:
+                await clock.advance(30)
+                before = len(sink.times)
+                clock.stall(95)
+                await clock.advance(0)
+                lag = reporter.statistics().flush_lag_ms
+                after = len(sink.times)
+                await clock.advance(20)
+
+        assert after - before == 1
+        assert 85_000 <= lag <= 95_000
+        assert len(sink.times) - 1 - after in {1, 2, 3}, "and then they go on as before"
+
+    @pytest.mark.parametrize("step", [3600.0, -3600.0, 4.9, -0.001])
+    async def test_setting_the_wall_clock_changes_the_phase_and_nothing_else(self, step: float) -> None:
+        with ManualClock() as clock:
+            sink = TimedSink(clock)
+            async with Reporter(registry=Registry(), sink=sink):
+                await clock.advance(30)
+                before = len(sink.times)
+                clock.set_wall(clock.wall() + step)
+                await clock.advance(100)
+
+        assert 9 <= len(sink.times) - 1 - before <= 11
+
+    async def test_with_frozen_time_it_starts_flushes_and_closes(self) -> None:
+        sink = RecordingSink()
+        with freezegun.freeze_time("2027-01-15"):
+            reporter = Reporter(registry=Registry(), sink=sink)
+            await reporter.start()
+            await reporter.flush()
+            for _ in range(50):
+                await asyncio.sleep(0)
+            await reporter.aclose()
+
+        assert sink.flushes == 3
+        assert sink.closed
+
+    @given(
+        wall=st.floats(0, 4e9),
+        interval=st.sampled_from([0.1, 0.2, 1.0, 2.5, 7.0, 10.0, 60.0, 3600.0]),
+        share=st.floats(0.1, 0.8),
+    )
+    def test_the_next_tick_is_on_the_phase_and_neither_at_once_nor_far(
+        self, wall: float, interval: float, share: float
+    ) -> None:
+        phase = min(interval, 10) * share
+
+        seconds = seconds_to_next_tick(wall, interval, phase)
+
+        assert interval / 2 <= seconds <= 1.5 * interval + 1e-6
+        off = (wall + seconds - phase) % interval
+        assert min(off, interval - off) < 1e-5
+
+    @pytest.mark.parametrize("interval", [0.1, 0.2, 0.5, 1, 2, 2.5, 5, 10])
+    async def test_intervals_that_divide_a_bucket_are_fine(
+        self, interval: float, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with Reporter(registry=Registry(), sink=MemorySink(), flush_interval=interval):
+            pass
+
+        assert caplog.records == []
+
+    @pytest.mark.parametrize("interval", [0.3, 3, 7, 15, 60])
+    async def test_other_intervals_get_one_warning(self, interval: float, caplog: pytest.LogCaptureFixture) -> None:
+        async with Reporter(registry=Registry(), sink=MemorySink(), flush_interval=interval):
+            pass
+
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert f"flush_interval={interval}" in caplog.text
+
+
+class TestTheWay:
+    async def test_limits_arrive_with_their_tags_and_namespace(self) -> None:
+        registry = Registry()
+        sink = MemorySink()
+        limit = limit_of(registry)
+        async with Reporter(
+            registry=registry, sink=sink, namespace="myapp.concurrency", constant_tags=["team:Search"]
+        ) as reporter:
+            async with limit:
+                await reporter.flush()
+
+        assert sink.latest("active", component="server", team="search") == 0
+        assert 1 in sink.values("active", limit_name="requests")
+        assert sink.total("admissions_total") == 1
+        assert {sample.descriptor.namespace for sample in sink.samples} == {"myapp.concurrency", "pushmetrics"}
+
+    async def test_the_last_flush_is_in_aclose_and_closing_twice_is_fine(self) -> None:
+        registry = Registry()
+        sink = RecordingSink()
+        reporter = Reporter(registry=registry, sink=sink)
+        await reporter.start()
+        await reporter.flush()
+        limit = limit_of(registry)
+        async with limit:
+            pass
+        await reporter.aclose()
+        await reporter.aclose()
+
+        assert sink.total("admissions_total") == 1
+        assert sink.closed
+
+    async def test_flush_says_what_it_did(self) -> None:
+        registry = Registry()
+        limits = [limit_of(registry), MeteredSemaphore(1, component="c", limit_name="l", registry=registry)]
+        sink = RecordingSink()
+        async with Reporter(registry=registry, sink=sink) as reporter:
+            assert (await reporter.flush()).series == len(limits)
+            sink.refusing = True
+            assert (await reporter.flush()).failures == {"refused": 3}
+            sink.refusing = False
+            assert (await reporter.flush()).failures == {}
+
+    async def test_concurrent_flushes_wait_for_each_other(self) -> None:
+        inside = 0
+        most = 0
+
+        class Slow(MemorySink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                nonlocal inside, most
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0)
+                delivery = await super().push(samples)
+                inside -= 1
+                return delivery
+
+        registry = Registry()
+        limit = limit_of(registry)
+        sink = Slow()
+        async with Reporter(registry=registry, sink=sink) as reporter:
+            async with limit:
+                await asyncio.gather(*(reporter.flush() for _ in range(10)))
+
+        assert most == 1
+        assert sink.total("admissions_total") == 1
+
+    async def test_its_health_goes_out_beside_the_limits(self) -> None:
+        registry = Registry(max_series=1)
+        sink = RecordingSink()
+        limits = [limit_of(registry), MeteredSemaphore(1, component="c", limit_name="l", registry=registry)]
+        async with Reporter(registry=registry, sink=sink, constant_tags=["team:a"]) as reporter:
+            sink.refusing = True
+            await reporter.flush()
+            sink.refusing = False
+            await reporter.flush()
+            await reporter.flush()
+            statistics = reporter.statistics()
+
+        assert sink.latest("series", team="a") == 1
+        assert sink.total("send_failures_total") == sum(statistics.failures.values()) > 0
+        assert sink.total("series_rejected_total") == 1
+        assert len(limits) == 2
+
+
+class TestOnePerRegistry:
+    async def test_a_second_reporter_is_refused_and_takes_over_when_the_first_is_closed(self) -> None:
+        registry = Registry()
+        first, second = (Reporter(registry=registry, sink=MemorySink()) for _ in range(2))
+        await first.start()
+        with pytest.raises(PushmetricsError, match="is reporting this registry already") as caught:
+            await second.start()
+        assert isinstance(caught.value, RuntimeError)
+        await first.aclose()
+        await second.start()
+        await second.aclose()
+
+    async def test_the_same_reporter_starts_twice_in_turn_but_not_at_once(self) -> None:
+        reporter = Reporter(registry=Registry(), sink=MemorySink())
+        async with reporter:
+            with pytest.raises(PushmetricsError, match="is running already"):
+                await reporter.start()
+        async with reporter:
+            await reporter.flush()
+
+    async def test_flush_without_start_says_what_to_do(self) -> None:
+        with pytest.raises(PushmetricsError, match="start it"):
+            await Reporter(registry=Registry(), sink=MemorySink()).flush()
+
+    def test_a_loop_that_was_closed_under_it_is_not_in_the_way_of_the_next(self) -> None:
+        registry = Registry()
+        reporter = Reporter(registry=registry, sink=MemorySink())
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(reporter.start())
+        loop.run_until_complete(asyncio.sleep(0))
+        task = reporter._task
+        loop.close()
+
+        async def again() -> None:
+            async with Reporter(registry=registry, sink=MemorySink()) as other:
+                await other.flush()
+            await reporter.aclose()
+
+        asyncio.run(again())
+        assert task is not None
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # It was left behind on purpose.
+
+    async def test_a_reporter_that_nobody_references_goes_on(self) -> None:
+        sink = RecordingSink()
+        registry = Registry()
+        with ManualClock() as clock:
+            await Reporter(registry=registry, sink=sink).start()
+            gc.collect()
+            await clock.advance(100)
+            flushes = sink.flushes
+            (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "pushmetrics-reporter")
+            task.cancel()
+
+        assert flushes >= 10
+
+    async def test_a_closed_reporter_is_not_kept_alive(self) -> None:
+        reporter = Reporter(registry=Registry(), sink=MemorySink())
+        async with reporter:
+            pass
+        reference = weakref.ref(reporter)
+        del reporter
+        gc.collect()
+
+        assert reference() is None
+
+
+class TestWhenSomethingGoesWrong:
+    async def test_a_sink_that_raises_is_logged_once_and_reporting_goes_on(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Failing(MemorySink):
+            failing = True
+
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                if self.failing:
+                    raise ZeroDivisionError("no")
+                return await super().push(samples)
+
+        registry = Registry()
+        limit = limit_of(registry)
+        sink = Failing()
+        with ManualClock() as clock:
+            async with Reporter(registry=registry, sink=sink) as reporter:
+                async with limit:
+                    await clock.advance(100)
+                    assert (await reporter.flush()).failures == {"ZeroDivisionError": 1}
+                    sink.failing = False
+                    await clock.advance(20)
+
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        assert sink.total("admissions_total") == 1
+
+    async def test_the_agent_that_goes_and_comes_back_is_one_line_each(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO, logger="pushmetrics")
+        sink = RecordingSink()
+        with ManualClock() as clock:
+            async with Reporter(registry=Registry(), sink=sink):
+                await clock.advance(50)
+                sink.refusing = True
+                await clock.advance(100)
+                sink.refusing = False
+                await clock.advance(50)
+
+        assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+    async def test_an_exception_in_the_program_passes_through_after_the_last_flush(self) -> None:
+        sink = RecordingSink()
+        with pytest.raises(ZeroDivisionError):
+            async with Reporter(registry=Registry(), sink=sink):
+                raise ZeroDivisionError
+        assert sink.closed
+
+    async def test_a_sink_that_hangs_does_not_hold_the_program_up(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Hanging(RecordingSink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                await asyncio.Event().wait()
+                raise AssertionError("nobody sets that event")
+
+        monkeypatch.setattr("pushmetrics.reporter.CLOSE_SECONDS", 0.05)
+        sink = Hanging()
+        async with asyncio.timeout(5):
+            async with Reporter(registry=Registry(), sink=sink):
+                await asyncio.sleep(0)
+
+        assert sink.closed
+        assert "did not end within" in caplog.text
+
+    async def test_cancelling_the_program_ends_it(self) -> None:
+        sink = RecordingSink()
+
+        async def program() -> None:
+            async with Reporter(registry=Registry(), sink=sink):
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(program())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert sink.closed
+
+
+class TestSwitchedOff:
+    @pytest.mark.parametrize(("variable", "value"), [("PUSHMETRICS_ENABLED", "0"), ("DD_DOGSTATSD_DISABLE", "true")])
+    async def test_everything_works_and_nothing_is_sent(
+        self, variable: str, value: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO, logger="pushmetrics")
+        monkeypatch.setenv(variable, value)
+        registry = Registry()
+        limit = limit_of(registry)
+        sink = RecordingSink()
+        async with Reporter(registry=registry, sink=sink) as reporter:
+            async with limit:
+                assert (await reporter.flush()).series == 0
+
+        assert sink.flushes == 0
+        assert limit.admissions == 1
+        assert variable in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"flush_interval": 0.05}, "flush_interval: expected seconds from 0.1 to 3600, got 0.05"),
+        ({"flush_interval": "ten"}, "flush_interval"),
+        ({"flush_interval": float("nan")}, "flush_interval"),
+        ({"flush_interval": True}, "flush_interval"),
+        ({"level": "all"}, "level: expected one of core, standard, full, got 'all'"),
+        ({"namespace": ""}, "namespace"),
+        ({"namespace": 7}, "namespace"),
+        ({"constant_tags": 7}, "constant_tags"),
+        ({"constant_tags": ["component:x"]}, "constant_tags"),
+        ({"worker": -1}, "worker: expected 'auto', None, or an integer of at least 0, got -1"),
+        ({"sink": 7}, "sink: expected None"),
+        ({"sink": "http://x"}, "expected udp://host:port"),
+        ({"sink": MemorySink}, "sink: expected None"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(PushmetricsError, match=message) as caught:
+        Reporter(**{"sink": MemorySink(), **arguments})
+    assert isinstance(caught.value, (ValueError, TypeError))

@@ -1,0 +1,371 @@
+"""Sinks: a real UDP socket on the other side, and what is refused there."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pushmetrics import ConsoleSink, DogStatsDSink, MemorySink, MeteredSemaphore, PushmetricsError, Registry, Reporter
+from pushmetrics.dogstatsd import Line, parse
+from pushmetrics.sinks import dogstatsd_sink, resolve
+
+
+class Agent:
+    """A UDP socket on loopback that is read when asked."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.host = host
+        self.port = 0
+        self.open()
+
+    def open(self) -> None:
+        """Listen, after a close on the same port as before."""
+        self.socket = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((self.host, self.port))
+        self.socket.setblocking(False)
+        self.port = self.socket.getsockname()[1]
+
+    def datagrams(self) -> list[bytes]:
+        received = []
+        while True:
+            try:
+                received.append(self.socket.recv(65536))
+            except BlockingIOError:
+                return received
+
+    def lines(self) -> list[Line]:
+        lines = []
+        for datagram in self.datagrams():
+            parsed, refused = parse(datagram)
+            assert refused == []
+            lines += parsed
+        return lines
+
+    def total(self, name: str) -> float:
+        return sum(line.values[0] for line in self.lines() if line.name == f"gym.concurrency.{name}")
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    agent = Agent()
+    yield agent
+    agent.close()
+
+
+def limits(registry: Registry, number: int = 1, **options: Any) -> list[MeteredSemaphore]:
+    return [
+        MeteredSemaphore(2, component="server", limit_name=f"limit-{place}", registry=registry, **options)
+        for place in range(number)
+    ]
+
+
+def reporter_to(port: int, registry: Registry, **options: Any) -> Reporter:
+    return Reporter(registry=registry, sink=f"udp://127.0.0.1:{port}", flush_interval=3600, **options)
+
+
+@pytest.fixture(autouse=True)
+def no_warning_of_the_interval(caplog: pytest.LogCaptureFixture) -> None:
+    """An interval of an hour leaves the flushes to the tests, and is warned of, rightly."""
+
+
+class TestUdp:
+    async def test_the_limits_arrive(self, agent: Agent) -> None:
+        registry = Registry()
+        (limit,) = limits(registry)
+        async with reporter_to(agent.port, registry) as reporter:
+            async with limit:
+                result = await reporter.flush()
+
+        lines = agent.lines()
+        assert {line.name for line in lines if line.tags} == {
+            f"gym.concurrency.{name}"
+            for name in (
+                "limit active available queue_depth admission_cancelled_total active_peak queue_depth_peak "
+                "oldest_wait_ms contended_ms_total admissions_total admissions_queued_total"
+            ).split()
+        }
+        assert {line.tags for line in lines} == {(), ("component:server", "limit_name:limit-0")}
+        assert result.datagrams == 1
+        assert result.bytes > 500
+
+    async def test_a_closed_port_refuses_and_nothing_is_lost_or_counted_twice(self, agent: Agent) -> None:
+        registry = Registry()
+        (limit,) = limits(registry)
+        async with reporter_to(agent.port, registry) as reporter:
+            for rounds in range(3):
+                async with limit:
+                    await reporter.flush()
+                taken = agent.total("admissions_total")
+                assert taken == (2 if rounds else 1)
+                agent.close()
+                async with limit:
+                    assert (await reporter.flush()).failures == {"ECONNREFUSED": 1}
+                    assert (await reporter.flush()).failures == {"ECONNREFUSED": 1}
+                agent.open()
+        assert agent.total("admissions_total") == 1
+        assert limit.admissions == 6
+
+    async def test_an_agent_that_closes_between_two_datagrams_of_a_flush(self, agent: Agent) -> None:
+        """Whatever datagram is the first refused one, each series is delivered or kept, never both."""
+        registry = Registry()
+        for limit in (kept := limits(registry, 10)):
+            await limit.acquire()
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+        delivered = 0
+        for number, sample in enumerate(samples := list(registry.collect("standard", "gym.concurrency"))):
+            if number == 4:
+                received = agent.total("admissions_total")
+                agent.close()
+            delivered += (await sink.push(iter([sample]))).datagrams
+        assert (delivered, received) == (4, 4)
+        assert len(samples) == len(kept)
+        undelivered = sum(sample.value("admissions_total") for sample in registry.collect("standard", "gym.concurrency"))
+        assert undelivered == 6
+        await sink.aclose()
+
+    async def test_datagrams_have_a_size_and_hold_whole_lines(self, agent: Agent) -> None:
+        registry = Registry()
+        everything = limits(registry, 30, tags={"region": "eu-west-1", "shard": "x" * 60})
+        for size in (512, 1432, 8192):
+            sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}", max_datagram_bytes=size)
+            await sink.push(registry.collect("full"))
+            await sink.aclose()
+            datagrams = agent.datagrams()
+            lines = [line for datagram in datagrams for line in parse(datagram)[0]]
+            assert max(map(len, datagrams)) <= size
+            assert min(map(len, datagrams)) > 0
+            assert not any(datagram.startswith(b"\n") or datagram.endswith(b"\n") for datagram in datagrams)
+            assert len(lines) == 11 * len(everything)
+
+    async def test_a_line_that_fits_no_datagram_is_counted_and_the_others_go(self, agent: Agent) -> None:
+        registry = Registry()
+        long = {f"key{place}": "ü" * 190 for place in range(4)}
+        mixed = [*limits(registry, 1, tags=long), *limits(registry, 1)]
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+
+        delivery = await sink.push(registry.collect("core"))
+
+        assert delivery.failures == {"line too long": 5}
+        assert len(agent.lines()) == 5
+        assert len(mixed) == 2
+        await sink.aclose()
+
+    async def test_the_loop_gets_its_turn_during_a_large_flush(self, agent: Agent) -> None:
+        registry = Registry(max_series=1000)
+        many = limits(registry, 400)
+        turns = 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count_turns())
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+        delivery = await sink.push(registry.collect("standard", "gym.concurrency"))
+        counting.cancel()
+        await sink.aclose()
+
+        assert delivery.datagrams > dogstatsd_sink.BURST
+        assert turns > delivery.datagrams // dogstatsd_sink.BURST
+        assert len(many) == 400
+
+    async def test_descriptors_are_given_back(self, agent: Agent) -> None:
+        def open_descriptors() -> int:
+            probe = socket.socket()
+            with probe:
+                return probe.fileno()
+
+        registry = Registry()
+        before = open_descriptors()
+        for _ in range(50):
+            async with reporter_to(agent.port, registry) as reporter:
+                await reporter.flush()
+
+        assert open_descriptors() == before
+
+    async def test_templates_of_series_that_have_ended_are_forgotten(self, agent: Agent) -> None:
+        registry = Registry(max_series=100_000)
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+        for _ in range(30):
+            fleeting = limits(registry, 20, tags={"batch": str(_)})
+            await sink.push(registry.collect("core"))
+            del fleeting
+            await sink.push(registry.collect("core"))
+            agent.datagrams()
+
+        assert len(sink._templates) < 200
+        await sink.aclose()
+
+
+class TestLookUps:
+    """`getaddrinfo` is replaced: what a resolver does can not be asked of a test machine."""
+
+    @staticmethod
+    def answer(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> list[str]:
+        """Let the look-ups of names have these answers in turn; an exception is raised, a function is called."""
+        real = socket.getaddrinfo
+        asked: list[str] = []
+        remaining = list(answers)
+
+        def getaddrinfo(host: str, port: int, **options: Any) -> Any:
+            if options.get("flags"):
+                return real(host, port, **options)
+            asked.append(host)
+            given = remaining.pop(0)
+            if isinstance(given, Exception):
+                raise given
+            if callable(given):
+                given = given()
+            return [
+                (socket.AF_INET6 if ":" in ip else socket.AF_INET, socket.SOCK_DGRAM, 17, "", (ip, port))
+                for ip in given
+            ]
+
+        monkeypatch.setattr(resolve.socket, "getaddrinfo", getaddrinfo)
+        return asked
+
+    async def test_a_failing_look_up_is_tried_again_and_nothing_is_lost(
+        self, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = self.answer(monkeypatch, socket.gaierror(-3, "temporary"), ["127.0.0.1"])
+        registry = Registry()
+        (limit,) = limits(registry)
+        await limit.acquire()
+        sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
+
+        assert (await sink.push(registry.collect("standard", "gym.concurrency"))).failures == {"gaierror": 1}
+        assert (await sink.push(registry.collect("standard", "gym.concurrency"))).failures == {}
+        assert (await sink.push(registry.collect("standard", "gym.concurrency"))).failures == {}
+
+        assert asked == ["agent.example"] * 2
+        assert agent.total("admissions_total") == 1
+        await sink.aclose()
+
+    async def test_a_slow_look_up_holds_up_neither_the_loop_nor_the_next_flush(
+        self, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        go = threading.Event()
+
+        def slow() -> list[str]:
+            go.wait(10)
+            return ["127.0.0.1"]
+
+        asked = self.answer(monkeypatch, slow)
+        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 0.01)
+        registry = Registry()
+        everything = limits(registry)
+        sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
+
+        began = time.monotonic()
+        assert (await sink.push(registry.collect("standard", "gym.concurrency"))).failures == {"name look-up": 1}
+        assert (await sink.push(registry.collect("standard", "gym.concurrency"))).failures == {"name look-up": 1}
+        assert time.monotonic() - began < 5
+        assert threading.active_count() < 5, "one look-up at a time"
+        go.set()
+        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 5)
+        assert (await sink.push(registry.collect("standard", "gym.concurrency"))).datagrams == 1
+        assert asked == ["agent.example"]
+        assert len(everything) == 1
+        await sink.aclose()
+
+    async def test_on_a_dual_stack_host_the_address_that_answers_is_used(
+        self, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.answer(monkeypatch, ["::1", "127.0.0.1"])
+        registry = Registry()
+        everything = limits(registry)
+        sink = DogStatsDSink(f"udp://localhost:{agent.port}")
+        assert (await sink.push(registry.collect("standard", "gym.concurrency"))).datagrams == 1
+        assert len(agent.lines()) == 11 * len(everything)
+        await sink.aclose()
+
+    async def test_an_agent_on_ipv6_alone_is_found_behind_a_refusing_ipv4(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        agent = Agent(host="::1")
+        try:
+            self.answer(monkeypatch, ["127.0.0.1", "::1"])
+            registry = Registry()
+            everything = limits(registry)
+            sink = DogStatsDSink(f"udp://localhost:{agent.port}")
+            assert (await sink.push(registry.collect("standard", "gym.concurrency"))).failures == {}
+            assert len(agent.lines()) == 11 * len(everything)
+            await sink.aclose()
+        finally:
+            agent.close()
+
+    def test_a_look_up_does_not_hold_up_the_end_of_the_loop(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        go = threading.Event()
+        self.answer(monkeypatch, lambda: go.wait(10) and ["127.0.0.1"])
+        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 0.01)
+
+        async def program() -> None:
+            async with Reporter(registry=Registry(), sink="udp://agent.example:1"):
+                await asyncio.sleep(0)
+
+        began = time.monotonic()
+        asyncio.run(program())
+        assert time.monotonic() - began < 5
+        go.set()
+        for thread in threading.enumerate():
+            if thread.name == "pushmetrics-lookup":
+                thread.join()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"address": "http://x"}, "'http://x' is no address of an Agent; expected udp://host:port"),
+        ({"address": "localhost:8125"}, "expected udp://host:port"),
+        ({"address": "udp://"}, "no usable host or port"),
+        ({"address": "udp://h:99999"}, "no usable host or port"),
+        ({"address": 7}, "an address is a string"),
+        ({"max_datagram_bytes": 100}, "max_datagram_bytes: expected an integer from 512 to 8192, got 100"),
+        ({"max_datagram_bytes": 9000}, "max_datagram_bytes"),
+        ({"max_datagram_bytes": 1432.0}, "max_datagram_bytes"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(PushmetricsError, match=message) as caught:
+        DogStatsDSink(**arguments)
+    assert isinstance(caught.value, (ValueError, TypeError))
+
+
+async def test_the_console_shows_a_line_for_each_limit_and_flush() -> None:
+    registry = Registry()
+    limit = MeteredSemaphore(
+        4, component="model_server", limit_name="upstream_requests", server="policy_model", registry=registry
+    )
+    stream = io.StringIO()
+    async with Reporter(registry=registry, sink=ConsoleSink(stream)) as reporter:
+        async with limit:
+            await reporter.flush()
+
+    lines = stream.getvalue().splitlines()
+    assert lines[-1].startswith("model_server upstream_requests policy_model  limit 4  active 0  queued 0  peak 0")
+    assert len(lines) in {2, 3}
+
+
+async def test_memory_forgets_the_oldest() -> None:
+    registry = Registry()
+    everything = limits(registry, 5)
+    sink = MemorySink(max_samples=3)
+    await sink.push(registry.collect("standard", "gym.concurrency"))
+
+    assert len(sink.samples) == 3
+    with pytest.raises(KeyError, match="no sample of active"):
+        sink.latest("active", limit_name="limit-0")
+    assert sink.latest("limit", limit_name="limit-4") == 2
+    assert len(everything) == 5
