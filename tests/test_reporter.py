@@ -145,11 +145,13 @@ class TestTheWay:
         registry = Registry()
         sink = MemorySink()
         limit = limit_of(registry)
-        async with Reporter(
-            registry=registry, sink=sink, namespace="myapp.concurrency", constant_tags=["team:Search"]
-        ) as reporter:
-            async with limit:
-                await reporter.flush()
+        async with (
+            Reporter(
+                registry=registry, sink=sink, namespace="myapp.concurrency", constant_tags=["team:Search"]
+            ) as reporter,
+            limit,
+        ):
+            await reporter.flush()
 
         assert sink.latest("active", component="server", team="search") == 0
         assert 1 in sink.values("active", limit_name="requests")
@@ -199,9 +201,8 @@ class TestTheWay:
         registry = Registry()
         limit = limit_of(registry)
         sink = Slow()
-        async with Reporter(registry=registry, sink=sink) as reporter:
-            async with limit:
-                await asyncio.gather(*(reporter.flush() for _ in range(10)))
+        async with Reporter(registry=registry, sink=sink) as reporter, limit:
+            await asyncio.gather(*(reporter.flush() for _ in range(10)))
 
         assert most == 1
         assert sink.total("admissions_total") == 1
@@ -306,12 +307,11 @@ class TestWhenSomethingGoesWrong:
         limit = limit_of(registry)
         sink = Failing()
         with ManualClock() as clock:
-            async with Reporter(registry=registry, sink=sink) as reporter:
-                async with limit:
-                    await clock.advance(100)
-                    assert (await reporter.flush()).failures == {"ZeroDivisionError": 1}
-                    sink.failing = False
-                    await clock.advance(20)
+            async with Reporter(registry=registry, sink=sink) as reporter, limit:
+                await clock.advance(100)
+                assert (await reporter.flush()).failures == {"ZeroDivisionError": 1}
+                sink.failing = False
+                await clock.advance(20)
 
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         assert sink.total("admissions_total") == 1
@@ -378,9 +378,8 @@ class TestSwitchedOff:
         registry = Registry()
         limit = limit_of(registry)
         sink = RecordingSink()
-        async with Reporter(registry=registry, sink=sink) as reporter:
-            async with limit:
-                assert (await reporter.flush()).series == 0
+        async with Reporter(registry=registry, sink=sink) as reporter, limit:
+            assert (await reporter.flush()).series == 0
 
         assert sink.flushes == 0
         assert limit.admissions == 1

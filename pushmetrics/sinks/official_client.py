@@ -9,23 +9,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..dogstatsd import ParseError, parse_line
 from ..errors import PushmetricsError
 from ..model import Tags
-from ..tags import constant_tag
+from ..tags import constant_tag, normalize
 
 logger = logging.getLogger("pushmetrics")
 
 _CARDINALITIES = ("none", "low", "orchestrator", "high")
+_MAX_EXTERNAL_DATA = 500
+"""Characters; what Kubernetes injects ("it-false,cn-container,pu-...") has some 120 of them."""
+
+_TAG_VARIABLES = {
+    "dd.internal.entity_id": "DD_ENTITY_ID",
+    "env": "DD_ENV",
+    "service": "DD_SERVICE",
+    "version": "DD_VERSION",
+}
+"""The variables of which the client makes tags, beside DATADOG_TAGS."""
+
 _PROBE = "pushmetrics:0|g"
 
 
 class LineSuffix:
     """Writes lines with a client of our own into a recorder, so that their format is the client's.
 
-    The client reads DATADOG_TAGS, DD_ENV, DD_SERVICE, DD_VERSION, DD_ENTITY_ID, DD_EXTERNAL_ENV, DD_CARDINALITY and
-    DD_ORIGIN_DETECTION_ENABLED. What it would send as it stands and a receiver could misread is dropped with one
-    warning. The constructor imports the client and reads the container id, so it does not belong into a tick.
+    The client reads DATADOG_TAGS, DD_ENV, DD_SERVICE, DD_VERSION, DD_ENTITY_ID, DD_EXTERNAL_ENV and
+    DD_ORIGIN_DETECTION_ENABLED; it is given DATADOG_CARDINALITY or DD_CARDINALITY, as its ``initialize()`` does. What
+    it would send as it stands and a receiver could misread is dropped with one warning. The constructor imports the
+    client and reads the container id, so it does not belong into a tick.
     """
 
     def __init__(self) -> None:
@@ -33,26 +44,11 @@ class LineSuffix:
         self._client = _own_client()
         self._client.socket = self._recorder
         self._client.constant_tags = _checked_environment_tags(list(self._client.constant_tags))
-        self._dropped = ""
-        suffix = self._record(())
-        try:
-            parse_line((_PROBE + suffix).encode())
-        except (ParseError, UnicodeEncodeError) as error:
-            self._drop_external_data(suffix, str(error))
 
     def __call__(self, tags: Tags) -> str:
         """Return what follows the type in a line with these tags: "" or a string that starts with ``|``."""
-        suffix = self._record(tags)
-        return suffix.replace(self._dropped, "") if self._dropped else suffix
-
-    def _record(self, tags: Tags) -> str:
         self._client.gauge("pushmetrics", 0, tags=list(tags))
         return self._recorder.take().removesuffix("\n").removeprefix(_PROBE)
-
-    def _drop_external_data(self, suffix: str, reason: str) -> None:
-        # Tags are in normal form and the container id comes from the kernel, so this one is the culprit.
-        self._dropped = "|e:" + os.environ.get("DD_EXTERNAL_ENV", "")
-        logger.warning("DD_EXTERNAL_ENV is ignored: it would make lines that no Agent can read (%s).", reason)
 
 
 class _Recorder:
@@ -80,30 +76,53 @@ class _Recorder:
 
 def _own_client() -> Any:
     """Return a client that is used by nobody else, with no thread, no buffer and no telemetry."""
-    cardinality = os.environ.get("DATADOG_CARDINALITY", os.environ.get("DD_CARDINALITY"))
-    if cardinality is not None and cardinality not in _CARDINALITIES:
-        logger.warning("DD_CARDINALITY is ignored: %r is none of %s.", cardinality, ", ".join(_CARDINALITIES))
-        cardinality = None
     arguments: dict[str, Any] = {
         # Never connected to; given so that the client does not read the variables that settings.py has read.
         "host": "127.0.0.1",
         "port": 8125,
-        "cardinality": cardinality,
+        "cardinality": _cardinality(),
         "disable_telemetry": True,
+        # After a fork it would be given a real socket in place of the recorder.
+        "track_instance": False,
     }
+    unusable = _unusable_external_data()
     try:
-        return _import_client()(**arguments)
+        return _client(arguments, unusable)
     except ValueError as error:
         # The client reads some variables without checking them, at its import even: a URL such as "udp://[::1".
         logger.warning("The datadog client can not read its variables (%s); it is set up without them.", error)
         with _unset("DD_DOGSTATSD_URL", "DD_DOGSTATSD_PORT", "DD_TELEMETRY_HOST", "DD_TELEMETRY_PORT"):
-            return _import_client()(**arguments)
+            return _client(arguments, unusable)
 
 
-def _import_client() -> Any:
+def _client(arguments: dict[str, Any], unusable: tuple[str, ...]) -> Any:
     from datadog.dogstatsd.base import DogStatsd
 
-    return DogStatsd
+    with _unset(*unusable):
+        return DogStatsd(**arguments)
+
+
+def _cardinality() -> str | None:
+    for variable in ("DATADOG_CARDINALITY", "DD_CARDINALITY"):
+        given = os.environ.get(variable)
+        if given in _CARDINALITIES:
+            return given
+        if given is not None:
+            logger.warning("%s is ignored: %r is none of %s.", variable, given, ", ".join(_CARDINALITIES))
+    return None
+
+
+def _unusable_external_data() -> tuple[str, ...]:
+    """Return the name of the variable that the client would copy into each line although it would break it."""
+    given = os.environ.get("DD_EXTERNAL_ENV", "")
+    if given.isprintable() and "|" not in given and len(given) <= _MAX_EXTERNAL_DATA:
+        return ()
+    logger.warning(
+        "DD_EXTERNAL_ENV is ignored: expected at most %d printable characters, '|' not among them, got %r.",
+        _MAX_EXTERNAL_DATA,
+        given,
+    )
+    return ("DD_EXTERNAL_ENV",)
 
 
 @contextmanager
@@ -116,10 +135,18 @@ def _unset(*variables: str) -> Iterator[None]:
 
 
 def _checked_environment_tags(tags: list[str]) -> list[str]:
+    """Return the tags that the client has read, in normal form, less those that no constant tag may be."""
     checked = []
     for tag in tags:
+        key, _, value = tag.partition(":")
+        variable = _TAG_VARIABLES.get(key, "DATADOG_TAGS")
+        if os.environ.get(variable) != value:
+            variable = "DATADOG_TAGS"
+        if variable == "DD_ENTITY_ID" and (normal := normalize(tag)) != key:
+            checked.append(normal)
+            continue
         try:
-            checked.append(tag if tag.startswith("dd.internal.") else constant_tag(tag))
+            checked.append(constant_tag(tag))
         except PushmetricsError as error:
-            logger.warning("A tag from DATADOG_TAGS or a DD_* variable is dropped: %s.", error)
+            logger.warning("%s: a tag is dropped: %s.", variable, error)
     return checked

@@ -1,0 +1,99 @@
+"""What the README says of the code: its tables are the code's, and its examples run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pushmetrics import MeteredSemaphore, Registry
+from pushmetrics.catalog import DISTRIBUTION, HEALTH_METRICS, HEALTH_NAMESPACE, LEVELS, LIMIT_METRICS
+from pushmetrics.settings import reporter_settings
+
+README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+KINDS = {"g": "gauge", "c": "count", "d": "distribution"}
+TIMESERIES_OF_A_DISTRIBUTION = 5
+"""count, sum, min, max and avg, https://docs.datadoghq.com/account_management/billing/custom_metrics/"""
+
+
+def table_under(heading: str) -> Iterator[list[str]]:
+    """The rows of the first table under a heading, without its own two."""
+    section = README.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    for row in rows[2:]:
+        yield [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def examples() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_table_of_metrics_is_the_catalogue() -> None:
+    catalogue = [
+        [level, f"`{metric.name}`", KINDS[metric.kind], metric.unit, metric.description]
+        for level in LEVELS
+        for metric in LIMIT_METRICS[level]
+    ]
+
+    assert list(table_under("What a limit reports")) == catalogue
+
+
+def test_the_health_metrics_are_all_named() -> None:
+    for metric in HEALTH_METRICS:
+        assert f"`{HEALTH_NAMESPACE}.{metric.name}`" in README
+
+
+def test_the_costs_are_what_a_limit_really_sends() -> None:
+    kinds_of_limits = [{}, {"admission_timeout": 1.0}, {"admission_timeout": 1.0, "max_queue_depth": 5}]
+    expected = []
+    for level in LEVELS:
+        row = [level]
+        for options in kinds_of_limits:
+            registry = Registry()
+            limit = MeteredSemaphore(1, component="c", limit_name="l", registry=registry, **options)  # type: ignore[arg-type]  # Of two types.
+            (sample,) = registry.collect(level)
+            names = len(sample.descriptor.names)
+            distributions = sample.descriptor.kinds.count(DISTRIBUTION)
+            row.append(str(names + distributions * (TIMESERIES_OF_A_DISTRIBUTION - 1)))
+            assert limit in registry
+        expected.append(row)
+
+    assert list(table_under("What it costs in custom metrics")) == expected
+
+
+def test_the_table_of_settings_names_each_variable_and_default() -> None:
+    defaults = reporter_settings(environ={})
+    rows = {variable.strip("`"): default.strip("`") for _, variable, default, _ in table_under("Settings")}
+
+    assert rows["PUSHMETRICS_FLUSH_INTERVAL"] == f"{defaults.flush_interval:g}"
+    assert rows["PUSHMETRICS_NAMESPACE"] == defaults.namespace
+    assert rows["PUSHMETRICS_LEVEL"] == defaults.level
+    assert rows["PUSHMETRICS_WORKER"] == defaults.worker
+    assert {f"PUSHMETRICS_{name.upper()}" for name in defaults.sources} <= set(rows)
+
+
+@pytest.mark.parametrize("number", range(len(examples())))
+def test_each_example_runs(number: int, tmp_path: Path) -> None:
+    example = examples()[number]
+    if "async def test_" in example:
+        name = re.findall(r"async def (test_\w+)", example)[0]
+        example = f"import asyncio\n{example}\nasyncio.run({name}())\n"
+    elif "# before" in example:
+        imports = "import asyncio\nfrom pushmetrics import MeteredSemaphore"
+        example = f"{imports}\nasync def main():\n{textwrap.indent(example, '    ')}\nasyncio.run(main())\n"
+    # The first of them reports to an Agent that is not there, which must cost the program nothing.
+    finished = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", example],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+        cwd=tmp_path,
+    )
+
+    assert finished.returncode == 0, finished.stderr
