@@ -15,6 +15,7 @@ from typing import Any
 from . import clock
 from .catalog import LEVELS
 from .errors import InvalidTypeError, InvalidValueError, ReporterStateError
+from .ledger import MAX_AGE_SECONDS
 from .model import Limit, Sample, Tags
 from .series import Member, Series
 
@@ -23,10 +24,6 @@ logger = logging.getLogger("pushmetrics")
 BILLED_SECONDS = 3600.0
 """A set of tags is billed for the hour in which it was sent
 (https://docs.datadoghq.com/account_management/billing/custom_metrics/)."""
-
-MAX_AGE_SECONDS = 300.0
-"""How long the last sample of a series that has ended waits for the Agent."""
-
 
 class Registry:
     """The limits of a program that one reporter reports.
@@ -129,6 +126,7 @@ class Registry:
                     series.failing = True
                     continue
                 series.failing = False
+                self.counts_expired += series.take_expired()
             yield sample
 
     def attach(self, reporter: Any) -> None:
@@ -141,6 +139,8 @@ class Registry:
                     "counts and peaks. Close that one first, or give this one a Registry() of its own"
                 )
             self._reporter = reporter
+            for series in self._series.values():
+                series.write_off_what_is_old()
 
     def detach(self, reporter: Any) -> None:
         """Let another reporter take the place of `reporter`."""
@@ -190,7 +190,8 @@ class Registry:
             if series.ended_at is not None:
                 max_age = BILLED_SECONDS if series.finished else MAX_AGE_SECONDS
                 if now - series.ended_at > max_age:
-                    self.counts_expired += series.undelivered_events()
+                    series.give_up()
+                    self.counts_expired += series.take_expired()
                     del self._series[tags]
         while self._rejected and len(self._series) < self.max_series:
             tags = next(iter(self._rejected))

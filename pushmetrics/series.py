@@ -12,6 +12,7 @@ from typing import NamedTuple
 from . import clock
 from .catalog import COUNT, DISTRIBUTION, metrics_at
 from .errors import SampleError
+from .ledger import MAX_AGE_SECONDS, Ledger
 from .model import Counters, Descriptor, Kind, Limit, Sample, Tags
 from .reservoir import Reservoir
 
@@ -19,12 +20,20 @@ BUCKET_SECONDS = 10
 """Width of the Agent's buckets (datadog-agent, pkg/aggregator/time_sampler.go)."""
 
 _SCALARS = tuple(metric for metric in metrics_at("full") if metric.kind is not DISTRIBUTION)
+_PLACES = {metric.name: place for place, metric in enumerate(_SCALARS)}
+_LIMIT = _PLACES["limit"]
+_AVAILABLE = _PLACES["available"]
+_ACTIVE_PEAK = _PLACES["active_peak"]
+_QUEUE_PEAK = _PLACES["queue_depth_peak"]
+_CONTENDED = _PLACES["contended_ms_total"]
+_TIMEOUTS = _PLACES["admission_timeouts_total"]
+_REJECTED = _PLACES["admission_rejected_total"]
 _TOTALS = (
-    (4, "admission_timeouts"),
-    (5, "admission_cancelled"),
-    (10, "admissions"),
-    (11, "admissions_queued"),
-    (12, "admission_rejected"),
+    (_TIMEOUTS, "admission_timeouts"),
+    (_PLACES["admission_cancelled_total"], "admission_cancelled"),
+    (_PLACES["admissions_total"], "admissions"),
+    (_PLACES["admissions_queued_total"], "admissions_queued"),
+    (_REJECTED, "admission_rejected"),
 )
 """Of each count but the contended time, its place in a reading and its name in the counters."""
 
@@ -32,7 +41,7 @@ _TOTALS = (
 # oldest waiter of two queues is the older one.
 _LARGER = frozenset({"oldest_wait_ms", "contended_ms_total"})
 
-Reading = tuple[int, ...]
+Reading = list[int]
 """The values of all metrics of one limit, in the order of the catalogue, with counts as totals."""
 
 
@@ -65,7 +74,7 @@ class Member(weakref.ref[Limit]):
         active_peak, counters.lowest_value = slots - counters.lowest_value, slots - active
         queue_peak, counters.queue_depth_peak = counters.queue_depth_peak, queue_depth
         seen, self.contended_ms = self.contended_ms, counters.contended_ms(now)
-        return (
+        return [
             slots,
             active,
             available,
@@ -79,16 +88,16 @@ class Member(weakref.ref[Limit]):
             counters.admissions,
             counters.admissions_queued,
             counters.admission_rejected,
-        )
+        ]
 
 
 def _combine(readings: list[Reading]) -> Reading:
     if not readings:
-        return (0,) * len(_SCALARS)
-    return tuple(
+        return [0] * len(_SCALARS)
+    return [
         max(column) if metric.name in _LARGER else sum(column)
         for metric, column in zip(_SCALARS, zip(*readings, strict=True), strict=True)
-    )
+    ]
 
 
 class Peak:
@@ -129,7 +138,7 @@ class _Plan(NamedTuple):
     can_reject: bool
     names: tuple[str, ...]
     kinds: tuple[Kind, ...]
-    select: Callable[[Reading], tuple[int, ...]]
+    select: Callable[[tuple[int, ...]], tuple[int, ...]]
     counts: tuple[tuple[int, int], ...]
     """Of each count, its line in the sample and its place in a reading."""
     active_peak: int
@@ -182,9 +191,10 @@ class Series:
         self.descriptor = Descriptor("", self.plan.names, self.plan.kinds, tags)
         self._number_of_limits = 0  # That it has had so far.
         self._limit = 0
+        self._sampled_at = clock.monotonic()  # Or made, as long as it was not sampled.
         self._sampled = False
-        # In the order of a reading: of each count what has been delivered, less what limits counted that have gone.
-        self._base = [0] * len(_SCALARS)
+        # Its places are those of a reading; nothing is ever delivered of a gauge, so it is owed as it is.
+        self._ledger = Ledger(len(_SCALARS))
         self._contended_ms = 0
         self._contended_ms_of_gone = 0
         self._active_peak = Peak()
@@ -200,7 +210,7 @@ class Series:
         member.series = self
         member.contended_ms = counters.contended_ms(clock.monotonic())
         for place, name in _TOTALS:
-            self._base[place] += getattr(counters, name)
+            self._ledger.shift(place, getattr(counters, name))
         counters.waits = None if self._waits is None else self._waits.add
         self.members[member.key] = member
         self._number_of_limits += 1
@@ -213,7 +223,7 @@ class Series:
         counters = member.counters
         now = clock.monotonic()
         for place, name in _TOTALS:
-            self._base[place] -= getattr(counters, name)
+            self._ledger.shift(place, -getattr(counters, name))
         self._contended_ms_of_gone = max(self._contended_ms_of_gone, counters.contended_ms(now) - member.contended_ms)
         bucket = int(clock.wall() // BUCKET_SECONDS)
         self._active_peak.add(bucket, counters.limit - counters.lowest_value)
@@ -228,39 +238,29 @@ class Series:
         """Read the limits; raises whatever one of them raises."""
         now = clock.monotonic()
         bucket = int(clock.wall() // BUCKET_SECONDS)
-        readings = [member.read(now) for member in tuple(self.members.values())]
+        members = tuple(self.members.values())
+        readings = [member.read(now) for member in members]
         reading = readings[0] if len(readings) == 1 else _combine(readings)
-        limit, active, available, queue_depth, timeouts, cancelled, active_peak, queue_peak = reading[:8]
-        oldest_wait_ms, contended_ms, admissions, queued, rejected = reading[8:]
-        if readings:
-            self._limit = limit
+        self._sampled_at = now
+        if members:
+            self._limit = reading[_LIMIT]
             self._sampled = True
         else:
-            limit = available = self._limit
-        self._contended_ms += max(contended_ms, self._contended_ms_of_gone)
+            reading[_LIMIT] = reading[_AVAILABLE] = self._limit
+        reading[_ACTIVE_PEAK] = self._active_peak.add(bucket, reading[_ACTIVE_PEAK])
+        reading[_QUEUE_PEAK] = self._queue_peak.add(bucket, reading[_QUEUE_PEAK])
+        self._contended_ms += max(reading[_CONTENDED], self._contended_ms_of_gone)
         self._contended_ms_of_gone = 0
+        reading[_CONTENDED] = self._contended_ms
 
-        base = self._base
-        timeouts -= base[4]
-        rejected -= base[12]
-        plan = self._planned(level, timeouts, rejected)
-        values = plan.select(
-            (
-                limit,
-                active,
-                available,
-                queue_depth,
-                timeouts,
-                cancelled - base[5],
-                self._active_peak.add(bucket, active_peak),
-                self._queue_peak.add(bucket, queue_peak),
-                oldest_wait_ms,
-                self._contended_ms - base[9],
-                admissions - base[10],
-                queued - base[11],
-                rejected,
-            )
-        )
+        owed = self._ledger.owed(reading, now)
+        can_time_out = owed[_TIMEOUTS] > 0  # Of a limit that is gone, perhaps.
+        can_reject = owed[_REJECTED] > 0
+        for member in members:
+            can_time_out |= member.counters.can_time_out
+            can_reject |= member.counters.can_reject
+        plan = _plan(level, can_time_out, can_reject)
+        values = plan.select(owed)
         descriptor = self.descriptor
         if plan is not self.plan or namespace != descriptor.namespace or constant_tags != self._constant_tags:
             self.plan = plan
@@ -269,14 +269,6 @@ class Series:
         if self._waits is None:
             return SeriesSample(self, values)
         return SeriesSample(self, values, *self._choose_waits(self._waits, bucket))
-
-    def _planned(self, level: str, timeouts: int, rejected: int) -> _Plan:
-        can_time_out = timeouts > 0  # Of a limit that is gone, perhaps.
-        can_reject = rejected > 0
-        for member in self.members.values():
-            can_time_out |= member.counters.can_time_out
-            can_reject |= member.counters.can_reject
-        return _plan(level, can_time_out, can_reject)
 
     def keep_waits(self, wanted: bool) -> None:
         """Say whether the limits shall note the wait of each waiter, for the distribution of the level "full"."""
@@ -302,10 +294,9 @@ class Series:
         """Take the lines `start` to `stop` of a sample of this series as delivered."""
         plan = sample.plan
         values = sample.values
-        base = self._base
         for line, place in plan.counts:
             if start <= line < stop:
-                base[place] += values[line]
+                self._ledger.settle(place, values[line])
         if start <= plan.active_peak < stop:
             self._active_peak.delivered()
         if start <= plan.queue_peak < stop:
@@ -314,6 +305,7 @@ class Series:
             self._waits.remove(sample.waits[max(0, start - len(values)) : stop - len(values)], sample.one_in)
         sample.undelivered_lines -= stop - start
         if sample.undelivered_lines == 0:
+            self._ledger.all_settled()
             self._offered_waits = None
             self.finished = sample.is_last_of == self._number_of_limits
 
@@ -324,9 +316,31 @@ class Series:
         """
         return 0 if self.members else self._number_of_limits
 
-    def undelivered_events(self) -> int:
-        """Return the number of events of limits that have gone which no delivered sample has contained."""
-        return -sum(self._base[place] for place, _ in _TOTALS) if not self.members else 0
+    def give_up(self) -> None:
+        """Drop what it owes; it has ended, and nobody has taken its last sample for too long."""
+        self._ledger.write_off([0] * len(_SCALARS))
+
+    def write_off_what_is_old(self) -> None:
+        """Drop what was counted while nobody reported for so long that nobody knows when it was."""
+        now = clock.monotonic()
+        if now - self._sampled_at > MAX_AGE_SECONDS:
+            totals = [0] * len(_SCALARS)
+            for member in self.members.values():
+                member.contended_ms = member.counters.contended_ms(now)
+                for place, name in _TOTALS:
+                    totals[place] += getattr(member.counters, name)
+            totals[_CONTENDED] = self._contended_ms
+            self._ledger.write_off(totals)
+
+    def take_expired(self) -> int:
+        """Return the number of events dropped since the last call because nobody took them for too long."""
+        expired = self._ledger.expired
+        if not any(expired):
+            return 0
+        events = sum(expired[place] for place, _ in _TOTALS)
+        for place in range(len(expired)):
+            expired[place] = 0
+        return events
 
 
 class SeriesSample(Sample):

@@ -1,0 +1,65 @@
+"""The ledger of a series: of each count what has been delivered, what is owed, and for how long."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from operator import sub
+
+MAX_AGE_SECONDS = 300.0
+"""How long a count waits for the Agent. An hour's time-outs in one bucket would page somebody for nothing."""
+
+MARK_SECONDS = 10.0
+"""How finely ages are told apart, so that a long absence of the Agent costs a bounded amount of memory."""
+
+
+class Ledger:
+    """Totals come in, what is owed comes out, and only a delivery settles it.
+
+    The places of a ledger are those of the totals that it is given.
+    """
+
+    __slots__ = ("_delivered", "_marks", "_pending_since", "expired")
+
+    def __init__(self, places: int) -> None:
+        self._delivered = [0] * places
+        # Of what is owed, the totals that had been reached by some time, oldest first.
+        self._marks: deque[tuple[float, list[int]]] = deque()
+        self._pending_since: float | None = None
+        self.expired = [0] * places
+        """Of each count, what was dropped because nobody took it for too long."""
+
+    def owed(self, totals: Sequence[int], now: float) -> tuple[int, ...]:
+        """Return the totals less what was delivered, after dropping what is older than MAX_AGE_SECONDS."""
+        since = self._pending_since
+        if since is not None:  # The last time, not all of it was taken.
+            marks = self._marks
+            if not marks or since - marks[-1][0] >= MARK_SECONDS:
+                marks.append((since, list(totals)))
+            while marks and now - marks[0][0] > MAX_AGE_SECONDS:
+                self.write_off(marks.popleft()[1])
+        self._pending_since = now
+        return tuple(map(sub, totals, self._delivered))
+
+    def settle(self, place: int, count: int) -> None:
+        """Take `count` of a place as delivered."""
+        self._delivered[place] += count
+
+    def all_settled(self) -> None:
+        """Say that everything which :meth:`owed` last returned was delivered."""
+        self._pending_since = None
+        if self._marks:
+            self._marks.clear()
+
+    def shift(self, place: int, count: int) -> None:
+        """Let the total of a place be `count` higher, or lower, from now on without that being owed."""
+        self._delivered[place] += count
+        for _, totals in self._marks:
+            totals[place] += count
+
+    def write_off(self, totals: Sequence[int]) -> None:
+        """Drop what is owed up to these totals."""
+        for place, total in enumerate(totals):
+            if total > self._delivered[place]:
+                self.expired[place] += total - self._delivered[place]
+                self._delivered[place] = total

@@ -1,0 +1,134 @@
+"""What is owed, what was delivered, and what nobody took for too long."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pushmetrics import MeteredSemaphore, Registry, Reporter
+from pushmetrics.ledger import MAX_AGE_SECONDS, Ledger
+from pushmetrics.testing import ManualClock, RecordingSink
+
+
+def test_what_is_not_settled_is_owed_again() -> None:
+    ledger = Ledger(2)
+    assert ledger.owed([3, 5], 0) == (3, 5)
+    ledger.settle(0, 3)
+    assert ledger.owed([4, 5], 1) == (1, 5)
+
+
+def test_a_count_waits_for_as_long_as_it_may_and_no_longer() -> None:
+    ledger = Ledger(1)
+    for tick in range(0, 310, 10):
+        assert ledger.owed([7], tick) == (7,)
+    assert ledger.owed([7], 310) == (0,)
+    assert ledger.expired == [7]
+
+
+def test_only_the_old_part_expires() -> None:
+    ledger = Ledger(1)
+    for tick in range(0, 1000, 10):
+        owed = ledger.owed([tick], tick)  # One event a second.
+        assert owed[0] <= MAX_AGE_SECONDS + 10
+        assert owed[0] >= min(tick, MAX_AGE_SECONDS - 20)
+    assert ledger.expired[0] + owed[0] == 990
+
+
+def test_a_delivery_ends_the_waiting() -> None:
+    ledger = Ledger(1)
+    for tick in range(0, 290, 10):
+        ledger.owed([7], tick)
+    ledger.settle(0, 7)
+    ledger.all_settled()
+    for tick in range(290, 580, 10):
+        assert ledger.owed([8], tick) == (1,)
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["count", "deliver", "refuse", "shift"]),
+            st.integers(1, 100),
+            st.floats(0, 100),
+        )
+    )
+)
+def test_nothing_is_settled_twice_or_forgotten_without_being_counted(steps: list[tuple[str, int, float]]) -> None:
+    ledger = Ledger(1)
+    now, total, happened, delivered = 0.0, 0, 0, 0
+    for step, number, seconds in steps:
+        now += seconds
+        if step == "count":
+            total += number
+            happened += number
+        elif step == "shift":
+            total += number
+            ledger.shift(0, number)
+        else:
+            (owed,) = ledger.owed([total], now)
+            assert owed >= 0
+            if step == "deliver":
+                delivered += owed
+                ledger.settle(0, owed)
+                ledger.all_settled()
+    (owed,) = ledger.owed([total], now)
+    assert delivered + owed + ledger.expired[0] == happened
+
+
+def test_its_memory_is_bounded_however_long_and_often_nobody_takes_anything() -> None:
+    ledger = Ledger(1)
+    for tick in range(100_000):
+        ledger.owed([tick], tick / 10)
+    assert len(ledger._marks) <= MAX_AGE_SECONDS / 10 + 2
+
+
+async def test_an_agent_that_is_away_for_an_hour_gets_the_last_five_minutes() -> None:
+    registry = Registry()
+    sink = RecordingSink()
+    limit = MeteredSemaphore(1, component="c", limit_name="l", registry=registry)
+    with ManualClock() as clock:
+        async with Reporter(registry=registry, sink=sink) as reporter:
+            await clock.advance(10)
+            sink.refusing = True
+            for _ in range(360):
+                await limit.acquire()
+                limit.release()
+                await clock.advance(10)
+            sink.refusing = False
+            await reporter.flush()
+
+            assert 28 <= sink.total("admissions_total") <= 32
+            assert sink.total("admissions_total") + registry.counts_expired == limit.admissions == 360
+            await reporter.flush()
+        assert sink.total("counts_expired_total") == registry.counts_expired
+
+
+async def test_a_reporter_that_starts_an_hour_late_does_not_report_the_hour() -> None:
+    registry = Registry()
+    sink = RecordingSink()
+    with ManualClock() as clock:
+        limit = MeteredSemaphore(1, component="c", limit_name="l", registry=registry)
+        await limit.acquire()
+        limit.release()
+        await clock.advance(3600)
+        async with Reporter(registry=registry, sink=sink, flush_interval=10):
+            await limit.acquire()
+            limit.release()
+
+    assert sink.total("admissions_total") == 1
+    assert sink.total("counts_expired_total") + registry.counts_expired >= 1
+
+
+async def test_an_interval_longer_than_that_loses_nothing_as_long_as_it_is_taken() -> None:
+    registry = Registry()
+    sink = RecordingSink()
+    limit = MeteredSemaphore(1, component="c", limit_name="l", registry=registry)
+    with ManualClock() as clock:
+        async with Reporter(registry=registry, sink=sink, flush_interval=1800):
+            for _ in range(10):
+                await limit.acquire()
+                limit.release()
+                await clock.advance(1800)
+
+    assert sink.total("admissions_total") == 10
+    assert registry.counts_expired == 0
