@@ -15,7 +15,7 @@ from .health import Health
 from .model import Delivery, Sample, Sink
 from .registry import Registry, default_registry
 from .series import BUCKET_SECONDS
-from .settings import UNSET, Unset, Worker, reporter_settings
+from .settings import UNSET, ReporterSettings, Unset, Worker, reporter_settings
 from .sinks import resolve_sink
 
 logger = logging.getLogger("pushmetrics")
@@ -55,9 +55,12 @@ class ReporterStatistics(NamedTuple):
 class Reporter:
     """Samples every limit of a registry periodically and pushes gauges and counts to the Datadog Agent.
 
+    >>> reporter = Reporter(namespace="myapp.concurrency")
     >>> async def main():
-    ...     async with Reporter(namespace="myapp.concurrency"):
+    ...     async with reporter:
     ...         await serve()
+
+    Made outside of the running loop, as here, it does not hold the loop up while the ``datadog`` client is imported.
 
     Args:
         flush_interval: Seconds between two flushes, 0.1 to 3600; 10 by default, the width of the Agent's buckets.
@@ -106,6 +109,11 @@ class Reporter:
 
     def __repr__(self) -> str:
         return f"<Reporter of {self._settings.namespace} to {self._sink!r}>"
+
+    @property
+    def settings(self) -> ReporterSettings:
+        """The settings that are in force, and where each came from."""
+        return self._settings
 
     @property
     def is_running(self) -> bool:
@@ -200,7 +208,7 @@ class Reporter:
                 delivery = await self._sink.push(self._samples())
             except Exception as error:
                 if not self._failing:
-                    logger.exception("%r failed; what it did not deliver is kept. This is said once.", self._sink)
+                    logger.exception("%s failed; what it did not deliver is kept. This is said once.", self._sink)
                 self._failing = True
                 delivery = Delivery(failures={type(error).__name__: 1})
             else:
@@ -214,17 +222,17 @@ class Reporter:
         for sample in self._registry.collect(settings.level, settings.namespace, settings.constant_tags):
             self._health.series += 1
             yield sample
-        yield self._health.sample()
+        yield self._health.sample()  # Always the last one: a receiver knows by it that the flush is complete.
 
     def _log_reachability(self, delivery: Delivery) -> None:
         """Say it when the Agent goes and when it is back, not at each flush."""
         if delivery.failures and not self._unreachable:
             self._unreachable = True
             reasons = ", ".join(f"{reason} ({count})" for reason, count in delivery.failures.items())
-            logger.warning("%r does not take everything: %s. What was refused is kept.", self._sink, reasons)
+            logger.warning("%s does not take everything: %s. What was refused is kept.", self._sink, reasons)
         elif not delivery.failures and self._unreachable:
             self._unreachable = False
-            logger.info("%r takes everything again.", self._sink)
+            logger.info("%s takes everything again.", self._sink)
 
     def _warn_of_interval(self) -> None:
         interval = self._settings.flush_interval

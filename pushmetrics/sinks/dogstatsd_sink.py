@@ -19,7 +19,7 @@ from .unix import UnixStreamTransport, UnixTransport
 PAUSE_SECONDS = 0.004
 """What the receiver gets to catch up after a burst. Datadog's own server lost datagrams at half of it."""
 
-TURN_SECONDS = 0.001
+TURN_SECONDS = 0.002
 """How long a flush works before it gives the loop a turn."""
 
 WAIT_SECONDS = 1.0
@@ -51,6 +51,9 @@ class DogStatsDSink:
 
     def __repr__(self) -> str:
         return f"<DogStatsDSink {self.address}>"
+
+    def __str__(self) -> str:
+        return str(self.address)
 
     async def push(self, samples: Iterator[Sample]) -> Delivery:
         """Send the samples; those that the kernel or the receiver refused are not called delivered."""

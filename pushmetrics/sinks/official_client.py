@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import PushmetricsError
+from ..errors import InvalidValueError, PushmetricsError
 from ..model import Tags
 from ..tags import constant_tag, normalize
 
@@ -89,8 +89,9 @@ def _own_client() -> Any:
     try:
         return _client(arguments, unusable)
     except ValueError as error:
-        # The client reads some variables without checking them, at its import even: a URL such as "udp://[::1".
-        logger.warning("The datadog client can not read its variables (%s); it is set up without them.", error)
+        # The client reads some variables without checking them, at its import even: a URL such as "udp://[::1". Those
+        # that matter to us were read by settings.py, with a warning.
+        logger.info("The datadog client can not read its variables (%s); it is set up without them.", error)
         with _unset("DD_DOGSTATSD_URL", "DD_DOGSTATSD_PORT", "DD_TELEMETRY_HOST", "DD_TELEMETRY_PORT"):
             return _client(arguments, unusable)
 
@@ -134,6 +135,14 @@ def _unset(*variables: str) -> Iterator[None]:
         os.environ.update(saved)
 
 
+def _entity_tag(tag: str) -> str:
+    key, _, value = tag.partition(":")
+    normal = normalize(tag)
+    if not any(map(str.isalnum, normal[len(key) :])):
+        raise InvalidValueError(f"nothing of {value!r} is left in Datadog's normal form")
+    return normal
+
+
 def _checked_environment_tags(tags: list[str]) -> list[str]:
     """Return the tags that the client has read, in normal form, less those that no constant tag may be."""
     checked = []
@@ -142,11 +151,8 @@ def _checked_environment_tags(tags: list[str]) -> list[str]:
         variable = _TAG_VARIABLES.get(key, "DATADOG_TAGS")
         if os.environ.get(variable) != value:
             variable = "DATADOG_TAGS"
-        if variable == "DD_ENTITY_ID" and (normal := normalize(tag)) != key:
-            checked.append(normal)
-            continue
         try:
-            checked.append(constant_tag(tag))
+            checked.append(_entity_tag(tag) if variable == "DD_ENTITY_ID" else constant_tag(tag))
         except PushmetricsError as error:
             logger.warning("%s: a tag is dropped: %s.", variable, error)
     return checked
