@@ -15,8 +15,6 @@ from typing import NamedTuple
 from .catalog import DISTRIBUTION
 from .model import Descriptor, Sample
 
-_WIDEST_NUMBER = 20  # Digits of the largest 64-bit number.
-
 
 class Block(NamedTuple):
     """Lines of one sample that travel in one datagram, so that they are delivered together or not at all."""
@@ -35,50 +33,65 @@ class Datagram(NamedTuple):
     """What one send takes."""
 
     data: bytes
-    blocks: tuple[Block, ...]
+    blocks: list[Block]
 
 
 class Template:
     """The lines of a series with room for its numbers, made once and filled at each flush.
 
     `suffix` is what the lines carry behind their type, with the leading ``|``, or "". `max_bytes` is the size of a
-    datagram: lines are put together into blocks that fit, whatever their numbers are.
+    datagram: the lines of a sample stay together if they fit one.
     """
 
-    __slots__ = ("_blocks", "_waits_format")
+    __slots__ = ("_lines", "_max_bytes", "_wait_head", "_wait_suffix")
 
     def __init__(self, descriptor: Descriptor, suffix: str, max_bytes: int) -> None:
         prefix = f"{descriptor.namespace}." if descriptor.namespace else ""
-        blocks: list[tuple[str, int, int]] = []
-        lines: list[str] = []
-        size = start = 0
-        self._waits_format = ("", "")
-        for place, (name, kind) in enumerate(zip(descriptor.names, descriptor.kinds, strict=True)):
+        lines = []
+        for name, kind in zip(descriptor.names, descriptor.kinds, strict=True):
             head = f"{prefix}{name}:"
             if kind is DISTRIBUTION:
-                self._waits_format = (head, suffix)
-                continue
-            line = f"{head}%d|{kind}{suffix.replace('%', '%%')}"
-            line_size = len(line.encode()) + _WIDEST_NUMBER
-            if lines and size + line_size > max_bytes:
-                blocks.append(("\n".join(lines), start, place))
-                lines, size, start = [], 0, place
-            lines.append(line)
-            size += line_size
-        if lines:
-            blocks.append(("\n".join(lines), start, start + len(lines)))
-        self._blocks = tuple(blocks)
+                self._wait_head = head
+            else:
+                lines.append(f"{_escaped(head)}%d|{kind}{_escaped(suffix)}")
+        self._lines = "\n".join(lines)
+        self._wait_suffix = suffix
+        self._max_bytes = max_bytes
 
-    def fill(self, sample: Sample) -> Iterator[Block]:
-        """Yield the blocks of `sample`, which has the template's descriptor."""
+    def fill(self, sample: Sample) -> list[Block]:
+        """Return the blocks of `sample`, which has the template's descriptor."""
         values = sample.values
-        for lines, start, stop in self._blocks:
-            yield Block((lines % values[start:stop]).encode(), sample, start, stop)
+        data = (self._lines % values).encode()
+        if len(data) <= self._max_bytes:
+            blocks = [Block(data, sample, 0, len(values))]
+        else:
+            blocks = _blocks(data.split(b"\n"), sample, 0, self._max_bytes)
         if sample.waits:
-            head, suffix = self._waits_format
-            tail = f"|{DISTRIBUTION}{rate_field(sample.one_in)}{suffix}"
-            for line, wait in enumerate(sample.waits, len(values)):
-                yield Block(f"{head}{wait}{tail}".encode(), sample, line, line + 1)
+            head, tail = self._wait_head, f"|{DISTRIBUTION}{rate_field(sample.one_in)}{self._wait_suffix}"
+            lines = [f"{head}{wait}{tail}".encode() for wait in sample.waits]
+            # Small blocks leave no datagram half empty, and blocks of one line would cost a delivery for each.
+            blocks += _blocks(lines, sample, len(values), self._max_bytes // 4)
+        return blocks
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def _blocks(lines: list[bytes], sample: Sample, start: int, max_bytes: int) -> list[Block]:
+    """Return blocks of at most `max_bytes` bytes, or of one line, from the lines of a sample that begin at `start`."""
+    blocks = []
+    taken: list[bytes] = []
+    size = 0
+    for place, line in enumerate(lines, start):
+        if taken and size + len(line) > max_bytes:
+            blocks.append(Block(b"\n".join(taken), sample, place - len(taken), place))
+            taken, size = [], 0
+        taken.append(line)
+        size += len(line) + 1
+    stop = start + len(lines)
+    blocks.append(Block(b"\n".join(taken), sample, stop - len(taken), stop))
+    return blocks
 
 
 def rate_field(one_in: int) -> str:
@@ -87,11 +100,14 @@ def rate_field(one_in: int) -> str:
     The rate is cut, not rounded: receivers weigh a value with the whole part of 1/rate, which must not fall below.
 
     >>> rate_field(3)
-    '|@0.333333333'
+    '|@0.333333333333'
     """
     if one_in == 1:
         return ""
-    return f"|@0.{10**9 // one_in:09d}".rstrip("0")
+    digits = 10**12 // one_in
+    if 1 / (digits / 10**12) < one_in:  # 1/0.00032 is 3124.9999999999995 in floating point.
+        digits -= 1
+    return f"|@0.{digits:012d}".rstrip("0")
 
 
 def pack(blocks: Iterable[Block], max_bytes: int) -> Iterator[Datagram | Block]:
@@ -116,7 +132,8 @@ def pack(blocks: Iterable[Block], max_bytes: int) -> Iterator[Datagram | Block]:
 
 
 def _datagram(blocks: list[Block]) -> Datagram:
-    return Datagram(b"\n".join([block.data for block in blocks]), tuple(blocks))
+    data = blocks[0].data if len(blocks) == 1 else b"\n".join([block.data for block in blocks])
+    return Datagram(data, blocks)
 
 
 class ParseError(ValueError):
@@ -151,7 +168,8 @@ MIN_RATE = 1e-12
 _NAME = r"[a-zA-Z][a-zA-Z0-9_.]{0,199}"
 _NUMBER = rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
 _KINDS = frozenset({"g", "c", "d", "h", "ms", "s"})
-_FIELDS = ("@", "#", "c:", "e:", "card:", "T")
+_SHORT_FIELDS = frozenset({"@", "#", "T"})
+_LONG_FIELDS = frozenset({"c", "e", "card"})
 _CARDINALITIES = frozenset({"none", "low", "orchestrator", "high"})
 
 
@@ -202,10 +220,10 @@ def split_line(data: bytes) -> tuple[bytes, bytes, bytes]:
 def parse_shape(name: bytes, rest: bytes, *, strict: bool = True) -> Line:
     """Return a line without its values, from its name and what follows them: the type and the fields.
 
-    If not `strict`, it is read as the Agent reads it (comp/dogstatsd/server/impl/parse.go in its sources): any name will
-    do, of a field that comes twice the last counts, unknown fields, empty tags and a carriage return at the end are
-    ignored, and so is what is in the fields for origin detection. A character that is not printable becomes ``_``, as
-    it does at Datadog, so that what is made of the line can be shown on a terminal.
+    If not `strict`, it is read as the Agent reads it (comp/dogstatsd/server/impl/parse.go in its sources): any name
+    will do, of a field that comes twice the last counts, unknown fields, empty tags and a carriage return at the end
+    are ignored, and so is what is wrong in the fields for origin detection. A character that is not printable becomes
+    ``_``, as it does at Datadog, so that what is made of the line can be shown on a terminal.
     """
     text = _text(rest if strict else rest.removesuffix(b"\r"), strict)
     kind, *fields = text.split("|")
@@ -220,9 +238,9 @@ def parse_shape(name: bytes, rest: bytes, *, strict: bool = True) -> Line:
         kind,
         rate=_rate(found.get("@"), strict),
         tags=_tags(found.get("#"), strict),
-        container_id=found.get("c:"),
-        external_data=found.get("e:"),
-        cardinality=_cardinality(found.get("card:"), strict),
+        container_id=found.get("c"),
+        external_data=found.get("e"),
+        cardinality=_cardinality(found.get("card"), strict),
         timestamp=_timestamp(found.get("T"), kind),
     )
 
@@ -257,16 +275,18 @@ def _text(data: bytes, strict: bool) -> str:
 def _fields(fields: list[str], strict: bool) -> dict[str, str]:
     found: dict[str, str] = {}
     for field in fields:
-        key = next((key for key in _FIELDS if field.startswith(key)), None)
-        if strict:
-            if key is None:
-                raise ParseError("unknown field")
-            if key in found:
-                raise ParseError("a field twice")
-            if len(field) == len(key):
-                raise ParseError("an empty field")
-        if key is not None:
-            found[key] = field[len(key) :]
+        key, content = field[:1], field[1:]
+        if key not in _SHORT_FIELDS:
+            key, colon, content = field.partition(":")
+            if not colon or key not in _LONG_FIELDS:
+                if strict:
+                    raise ParseError("unknown field")
+                continue
+        if strict and key in found:
+            raise ParseError("a field twice")
+        if strict and not content:
+            raise ParseError("an empty field")
+        found[key] = content
     return found
 
 

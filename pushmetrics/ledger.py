@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import sub
 
 MAX_AGE_SECONDS = 300.0
@@ -41,9 +41,11 @@ class Ledger:
         self._pending_since = now
         return tuple(map(sub, totals, self._delivered))
 
-    def settle(self, place: int, count: int) -> None:
-        """Take `count` of a place as delivered."""
-        self._delivered[place] += count
+    def settle(self, counts: Iterable[tuple[int, int]]) -> None:
+        """Take counts as delivered, each a place and how many."""
+        delivered = self._delivered
+        for place, count in counts:
+            delivered[place] += count
 
     def all_settled(self) -> None:
         """Say that everything which :meth:`owed` last returned was delivered."""

@@ -25,6 +25,7 @@ BILLED_SECONDS = 3600.0
 """A set of tags is billed for the hour in which it was sent
 (https://docs.datadoghq.com/account_management/billing/custom_metrics/)."""
 
+
 class Registry:
     """The limits of a program that one reporter reports.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 CAPACITY = 500
@@ -17,42 +16,56 @@ class Reservoir:
     def __init__(self) -> None:
         self._values: list[float] = []
         self.total = 0
+        """How many values those that are kept stand for."""
         self._random: Any = None
 
     def add(self, value: float) -> None:
         """Add a value."""
+        values = self._values
+        if len(values) < self.total and len(values) < CAPACITY:
+            self._fill_up()
         self.total += 1
-        if len(self._values) < CAPACITY:
-            self._values.append(value)
+        if len(values) < CAPACITY:
+            values.append(value)
             return
-        place = int(self._uniform() * self.total)
+        place = int(self._generator().random() * self.total)
         if place < CAPACITY:
-            self._values[place] = value
+            values[place] = value
 
     def choose(self) -> tuple[tuple[float, ...], int]:
         """Return values and a whole number k, so that each value returned stands for k values added.
 
         k is whole because receivers weigh a value sampled at rate r with the whole part of 1/r.
         """
-        one_in = -(-self.total // CAPACITY) or 1
-        return tuple(self._values[: round(self.total / one_in)]), one_in
+        values = self._values
+        if len(values) == self.total:
+            return tuple(values), 1
+        one_in = -(-self.total // len(values))
+        # By chance, since what came first stands first.
+        return tuple(self._generator().sample(values, round(self.total / one_in))), one_in
 
     def remove(self, values: tuple[float, ...], one_in: int) -> None:
-        """Take back values that :meth:`choose` returned; values added meanwhile stay."""
-        going = Counter(values)
-        staying = []
-        for value in self._values:
-            if going[value] > 0:
-                going[value] -= 1
-            else:
-                staying.append(value)
-        self._values = staying
-        self.total = max(len(self._values), self.total - len(values) * one_in)
+        """Take back values that :meth:`choose` returned, and those they stand for; what was added meanwhile stays."""
+        kept = self._values
+        for value in values:
+            try:
+                kept.remove(value)
+            except ValueError:  # Another one has taken its place since.
+                continue
+        self.total = max(0, self.total - len(values) * one_in) if kept else 0
+        while len(kept) > self.total:
+            place = int(self._generator().random() * len(kept))
+            kept[place] = kept[-1]
+            del kept[-1]
 
-    def _uniform(self) -> float:
+    def _fill_up(self) -> None:
+        """Let those that stand for several be there several times, so that what is added next counts no more."""
+        values = self._values
+        values += self._generator().choices(values, k=min(self.total, CAPACITY) - len(values))
+
+    def _generator(self) -> Any:
         if self._random is None:
             from random import Random  # Costs more than the rest of the import, and few programs come here.
 
             self._random = Random()
-        result: float = self._random.random()
-        return result
+        return self._random

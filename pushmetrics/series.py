@@ -294,9 +294,7 @@ class Series:
         """Take the lines `start` to `stop` of a sample of this series as delivered."""
         plan = sample.plan
         values = sample.values
-        for line, place in plan.counts:
-            if start <= line < stop:
-                self._ledger.settle(place, values[line])
+        self._ledger.settle([(place, values[line]) for line, place in plan.counts if start <= line < stop])
         if start <= plan.active_peak < stop:
             self._active_peak.delivered()
         if start <= plan.queue_peak < stop:

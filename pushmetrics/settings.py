@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import re
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -87,14 +88,22 @@ def reporter_settings(
     environ = os.environ if environ is None else environ
     sources: dict[str, str] = {}
 
-    def choose(name: str, given: bool, argument: object, check: Callable[[Any], _T], default: _T) -> _T:
+    def choose(
+        name: str,
+        given: bool,
+        argument: object,
+        check: Callable[[Any], _T],
+        default: _T,
+        *,
+        read: Callable[[str], _T] | None = None,
+    ) -> _T:
         variable = f"PUSHMETRICS_{name.upper()}"
         if given:
             sources[name] = "argument"
             return check(argument)
         if variable in environ:
             try:
-                value = check(environ[variable])
+                value = (read or check)(environ[variable])
             except PushmetricsError as error:
                 logger.warning("%s is ignored: %s. Using %r.", variable, error, default)
             else:
@@ -110,7 +119,9 @@ def reporter_settings(
         ),
         namespace=choose("namespace", namespace is not None, namespace, metric_namespace, DEFAULT_NAMESPACE),
         level=choose("level", level is not None, level, _level, DEFAULT_LEVEL),
-        constant_tags=choose("constant_tags", constant_tags is not None, constant_tags, _constant_tags, ()),
+        constant_tags=choose(
+            "constant_tags", constant_tags is not None, constant_tags, _constant_tags, (), read=_constant_tags_variable
+        ),
         worker=choose("worker", worker is not UNSET, worker, _worker, "auto"),
         sources=sources,
     )
@@ -132,8 +143,9 @@ def sink_address(environ: Mapping[str, str] | None = None) -> tuple[Address, str
     host, port, sources = DEFAULT_HOST, DEFAULT_PORT, []
     if "DD_AGENT_HOST" in environ:
         given = environ["DD_AGENT_HOST"]
-        if re.fullmatch(f"{_HOST}|{_BARE_IPV6}", given):
-            host = given.strip("[]")
+        bare = given.removeprefix("[").removesuffix("]")
+        if _is_host(bare):
+            host = bare
             sources.append("DD_AGENT_HOST")
         else:
             logger.warning("DD_AGENT_HOST is ignored: %r is no host name. Using %r.", given, host)
@@ -152,10 +164,6 @@ def sink_address(environ: Mapping[str, str] | None = None) -> tuple[Address, str
     return Address("udp", host, port), ", ".join(sources) or "default"
 
 
-_HOST = r"\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[\w.-]+"
-_BARE_IPV6 = r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]+(?:%\w+)?"
-
-
 def parse_address(url: object) -> Address:
     """Return the address in a URL: ``udp://host[:port]``, ``unix:///path`` or ``unixstream:///path``.
 
@@ -172,10 +180,27 @@ def parse_address(url: object) -> Address:
         return Address("unixstream" if scheme == "unixstream" else "unix", path=rest)
     if not separator or scheme != "udp":
         raise InvalidValueError(f"{url!r} is no address of an Agent; {expected}")
-    found = re.fullmatch(rf"({_HOST})(?::([0-9]{{1,5}}))?/?", rest)
-    if not found or not 0 < (port := int(found[2] or DEFAULT_PORT)) < 65536:
+    found = re.fullmatch(r"(?:\[([^\[\]]*:[^\[\]]*)\]|([^\[\]:/]+))(?::([0-9]{1,5}))?/?", rest)
+    if (
+        not found
+        or not _is_host(host := found[1] or found[2])
+        or not 0 < (port := int(found[3] or DEFAULT_PORT)) < 65536
+    ):
         raise InvalidValueError(f"{url!r} has no usable host or port; {expected}, an IPv6 address in brackets")
-    return Address("udp", found[1].strip("[]"), port)
+    return Address("udp", host, port)
+
+
+def _is_host(text: str) -> bool:
+    """Return whether `text` is an IPv6 address without brackets, or has the form of a name or an IPv4 address."""
+    try:
+        if ":" in text:
+            address, _, scope = text.partition("%")
+            socket.inet_pton(socket.AF_INET6, address)
+            return re.fullmatch(r"[\w.-]*", scope) is not None
+        text.encode("idna")  # As a look-up does it: no empty part, none of more than 63 characters.
+    except (OSError, ValueError):
+        return False
+    return re.fullmatch(r"[\w.-]{1,253}", text) is not None
 
 
 def _enabled(environ: Mapping[str, str], sources: dict[str, str]) -> bool:
@@ -196,17 +221,15 @@ def _enabled(environ: Mapping[str, str], sources: dict[str, str]) -> bool:
     return True
 
 
-def _flush_interval(value: object) -> float:
+def _flush_interval(value: Any) -> float:
     allowed = f"expected seconds from {MIN_FLUSH_INTERVAL} to {MAX_FLUSH_INTERVAL:g}"
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            raise InvalidValueError(f"flush_interval: {allowed}, got {value!r}") from None
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
+    if isinstance(value, bool) or not (isinstance(value, str) or hasattr(value, "__float__")):
         raise InvalidTypeError(f"flush_interval: {allowed}, got {value!r}")
-    seconds = float(value)
-    if not math.isfinite(seconds) or not MIN_FLUSH_INTERVAL <= seconds <= MAX_FLUSH_INTERVAL:
+    try:
+        seconds = float(value)
+    except (OverflowError, ValueError):
+        seconds = math.nan
+    if not MIN_FLUSH_INTERVAL <= seconds <= MAX_FLUSH_INTERVAL:
         raise InvalidValueError(f"flush_interval: {allowed}, got {value!r}")
     return seconds
 
@@ -218,17 +241,19 @@ def _level(value: object) -> str:
 
 
 def _constant_tags(value: object) -> Tags:
-    if isinstance(value, str):  # From a variable, where a bad tag is dropped and the others stay.
-        tags = []
-        for part in filter(None, (part.strip() for part in value.split(","))):
-            try:
-                tags.append(constant_tag(part))
-            except PushmetricsError as error:
-                logger.warning("PUSHMETRICS_CONSTANT_TAGS: a tag is dropped: %s.", error)
-        return tuple(dict.fromkeys(tags))
-    if not isinstance(value, Iterable):
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
         raise InvalidTypeError(f"constant_tags: expected a list of strings such as 'team:search', got {value!r}")
     return tuple(dict.fromkeys(constant_tag(tag) for tag in value))
+
+
+def _constant_tags_variable(value: str) -> Tags:
+    tags = []
+    for part in filter(None, (part.strip() for part in value.split(","))):
+        try:
+            tags.append(constant_tag(part))
+        except PushmetricsError as error:  # The others stay.
+            logger.warning("PUSHMETRICS_CONSTANT_TAGS: a tag is dropped: %s.", error)
+    return tuple(dict.fromkeys(tags))
 
 
 def _worker(value: object) -> Worker:

@@ -51,7 +51,7 @@ def limit_tags(
     The caller's object is only read.
 
     Raises :class:`InvalidTypeError` for anything that is not a string, and :class:`InvalidValueError` for a reserved
-    key, a sixth tag, or a value of which nothing is left in normal form.
+    key, a sixth tag, a tag without a key, or a value of which nothing is left in normal form.
 
     >>> limit_tags("Model Server", "requests", tags={"region": "eu"})
     ('component:model_server', 'limit_name:requests', 'region:eu')
@@ -73,7 +73,7 @@ def constant_tag(tag: object) -> str:
 
     Raises :class:`InvalidTypeError` or :class:`InvalidValueError` when it is no string, when its key is one of the
     limits' own (component, limit_name, server, worker) or consumed by the Agent (host, device, source,
-    jmx_check_name), or when nothing of its key or value is left in normal form.
+    jmx_check_name, dd.internal.*), or when nothing of its key or value is left in normal form.
     """
     if not isinstance(tag, str):
         raise InvalidTypeError(f"constant_tags: a tag is a string such as 'team:search', got {tag!r}")
@@ -84,7 +84,7 @@ def constant_tag(tag: object) -> str:
             raise InvalidValueError(f"constant_tags: nothing of {tag!r} is left in Datadog's normal form")
         return normal
     key = normalize(key)
-    if key in OWN_KEYS or key in CONSUMED_KEYS:
+    if key in OWN_KEYS or key in CONSUMED_KEYS or key.startswith(INTERNAL_PREFIX):
         raise InvalidValueError(f"constant_tags: the key {key!r} is reserved, got {tag!r}; use another key")
     return _tag(key, value, "constant_tags")
 
@@ -117,8 +117,10 @@ def _pairs(tags: Mapping[str, str] | Iterable[str] | None) -> Iterable[tuple[obj
         raise InvalidTypeError(f"tags: expected a mapping or a list of 'key:value' strings, got {tags!r}")
     pairs: list[tuple[object, object]] = []
     for tag in tags:
-        if not isinstance(tag, str) or ":" not in tag:
+        if not isinstance(tag, str):
             raise InvalidTypeError(f"tags: each tag is a 'key:value' string, got {tag!r}")
+        if ":" not in tag:
+            raise InvalidValueError(f"tags: each tag is a 'key:value' string, got {tag!r}")
         key, _, value = tag.partition(":")
         pairs.append((key, value))
     return pairs

@@ -13,7 +13,7 @@ from pushmetrics.testing import ManualClock, RecordingSink
 def test_what_is_not_settled_is_owed_again() -> None:
     ledger = Ledger(2)
     assert ledger.owed([3, 5], 0) == (3, 5)
-    ledger.settle(0, 3)
+    ledger.settle([(0, 3)])
     assert ledger.owed([4, 5], 1) == (1, 5)
 
 
@@ -38,7 +38,7 @@ def test_a_delivery_ends_the_waiting() -> None:
     ledger = Ledger(1)
     for tick in range(0, 290, 10):
         ledger.owed([7], tick)
-    ledger.settle(0, 7)
+    ledger.settle([(0, 7)])
     ledger.all_settled()
     for tick in range(290, 580, 10):
         assert ledger.owed([8], tick) == (1,)
@@ -69,7 +69,7 @@ def test_nothing_is_settled_twice_or_forgotten_without_being_counted(steps: list
             assert owed >= 0
             if step == "deliver":
                 delivered += owed
-                ledger.settle(0, owed)
+                ledger.settle([(0, owed)])
                 ledger.all_settled()
     (owed,) = ledger.owed([total], now)
     assert delivered + owed + ledger.expired[0] == happened
