@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 import operator
+from asyncio import _get_running_loop
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from threading import get_ident
@@ -65,6 +66,7 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
     _waiters: OrderedDict[asyncio.Future[bool], float]  # type: ignore[assignment]  # The base class has a deque.
     _value: int
     _bound_value: int
+    _loop: asyncio.AbstractEventLoop  # The one of all waiters; bound by the base class.
 
     def __init__(
         self,
@@ -347,7 +349,7 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         limit = _checked_count("limit", limit)
         counters = self._counters
         added = limit - counters.limit
-        if self._value + added > 0 and self._waiters:
+        if self._value + added > 0 and self._waiters and _get_running_loop() is not self._loop:
             self._check_loop()
         counters.limit = limit
         counters.lowest_value += added
@@ -362,7 +364,7 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         """Pass one slot, which counts as active now, to the first waiter; it becomes free when there is none."""
         waiters = self._waiters
         if waiters and self._value >= 0:
-            if asyncio._get_running_loop() is not self._loop:  # type: ignore[attr-defined]  # From the base class.
+            if _get_running_loop() is not self._loop:
                 self._check_loop()
             while waiters:
                 waiter, _ = waiters.popitem(last=False)
@@ -377,13 +379,13 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         self._value += 1
 
     def _check_loop(self) -> None:
-        """Make sure that waiters can be woken from here; those of a closed loop are forgotten instead."""
-        if self._loop.is_closed():  # type: ignore[attr-defined]  # From the base class.
+        """Make sure that waiters can be woken although their loop is not running here; forget those of a closed one."""
+        if self._loop.is_closed():
             # No task of theirs will ever run. One by one, since what goes with a waiter may come back here.
             while self._waiters:
                 self._waiters.popitem(last=False)
             self._end_contention()
-        elif get_ident() != self._waiters_thread:
+        elif self._loop.is_running() or get_ident() != self._waiters_thread:
             raise ForeignThreadError(
                 self._message(
                     "a waiter can only be woken in the thread of its event loop; "
