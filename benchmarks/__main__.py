@@ -1,6 +1,6 @@
-"""Prints the speed table of the README as Markdown: `tox -e bench`, or `python benchmarks` where pushmetrics is installed.
+"""Prints the speed table of the README as Markdown, and exits with status 1 if a bar is missed.
 
-Exits with status 1 if a bar is missed.
+`tox -e bench` runs it; so does `python benchmarks` where pushmetrics is installed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ def main() -> int:
 
     print(
         f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}. "
-        "The numbers are ratios of CPU time, except where they have a unit: 0.5 is half the cost of what stands beside "
-        "it. Both sides ran in turn in one process; each counts with the fastest of its rounds.\n"
+        "The numbers are ratios of CPU time unless the row says otherwise: 0.5 is half the cost of what it is compared "
+        "with. Both sides ran in turn in one process (imports in fresh ones), and each counts with the fastest of its "
+        "rounds. Datagrams went to another process on the same machine, which read them.\n"
     )
     print_table(rows)
     if options.quick:

@@ -1,47 +1,49 @@
-"""A flush of many limits against the same metrics sent through the official client, and how long it holds the loop.
-
-Both send to a port on loopback that another process reads; datagrams that it is too slow for are dropped by the
-kernel, at no cost to the sender. The client sends no telemetry of its own.
-"""
+"""A flush of many limits against the same metrics sent with the official client, and how long it holds the loop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from time import perf_counter, process_time
+from resource import RUSAGE_SELF, getrusage
+from time import perf_counter, process_time, thread_time
+from unittest.mock import patch
 
+from agent import agent, official_client
 from datadog.dogstatsd.base import DogStatsd
 from table import Row, fastest
-from udp import drained_port
 
 from pushmetrics import MeteredSemaphore, Registry, Reporter
 from pushmetrics.catalog import COUNT
 from pushmetrics.model import Sample
 
 LEVEL = "standard"
+NAMESPACE = "gym.concurrency"
 
 
 def flush(quick: bool) -> list[Row]:
-    """Measure flushes over UDP."""
-    rounds, limits = (2, 200) if quick else (7, 10_000)
-    with drained_port() as port, asyncio.Runner() as runner:
-        first_holds = []
-        for _ in range(2 if quick else 5):
-            first = Reported(limits, f"udp://127.0.0.1:{port}")
-            fastest(1, lambda first=first: runner.run(first.first_flush()))
-            first_holds += first.holds
-            runner.run(first.close())
+    """Measure flushes over UDP and over a Unix socket."""
+    return _rows("udp", "UDP", 0.3, quick) + _rows("unix", "a Unix socket", 0.2, quick)
 
-        ours = Reported(limits, f"udp://127.0.0.1:{port}")
-        runner.run(ours.first_flush())
-        ours.holds.clear()
-        buffered, unbuffered = (
-            DogStatsd(host="127.0.0.1", port=port, disable_buffering=unbuffered, disable_telemetry=True)
-            for unbuffered in (False, True)
-        )
-        samples = list(ours.registry.collect(LEVEL, "gym.concurrency"))
+
+def _rows(scheme: str, name: str, at_most: float, quick: bool) -> list[Row]:
+    rounds, limits = (2, 200) if quick else (7, 10_000)
+    with agent(scheme) as address, asyncio.Runner() as runner:
+
+        def first_flush() -> float:
+            reported = Reported(limits, address)
+            seconds = runner.run(reported.start())
+            runner.run(reported.close())
+            return seconds
+
+        (first_hold,) = fastest(rounds, first_flush)
+
+        ours = Reported(limits, address)
+        runner.run(ours.start())
+        samples = list(ours.registry.collect(LEVEL, NAMESPACE))
+        buffered = official_client(address, buffered=True)
+        unbuffered = official_client(address, buffered=False)
         per_flush, per_buffered_call, per_unbuffered_call = fastest(
             rounds,
             lambda: runner.run(ours.flush()),
@@ -51,57 +53,59 @@ def flush(quick: bool) -> list[Row]:
         runner.run(ours.close())
         buffered.stop()
         unbuffered.stop()
+
     per_sample = per_flush / sum(map(len, samples))
-    what = f"flush of {limits:,} limits over UDP, per sample, sends included"
-    hold = f"longest time that one flush of {limits:,} limits holds the loop"
+    what = f"flush of {limits:,} limits over {name}, per sample, sends included"
+    hold = f"longest time that {{}} flush of {limits:,} limits over {name} holds the loop"
     return [
-        Row(what, "official client, buffered, per call", per_sample / per_buffered_call, 0.3),
+        Row(what, "official client, buffered, per call", per_sample / per_buffered_call, at_most),
         Row(what, "official client, unbuffered, per call", per_sample / per_unbuffered_call),
-        Row(hold, "", min(ours.holds) * 1000, 5, " ms"),
-        Row(f"{hold}, the first flush", "", min(first_holds) * 1000, 5, " ms"),
+        Row(hold.format("the first"), "", first_hold * 1000, 5, " ms"),
+        Row(hold.format("a later"), "", min(ours.holds) * 1000, 5, " ms"),
     ]
 
 
 class Reported:
-    """Limits in a registry with a reporter: a third is free, a third has a holder, a third is full with a waiter."""
+    """Limits with a reporter: a third is used before each flush, a third is held, a third is full with a waiter."""
 
     def __init__(self, limits: int, address: str) -> None:
-        self.registry = Registry(max_series=2 * limits)
+        self.registry = Registry(max_series=limits)
         self.limits = [
             MeteredSemaphore(2, component="benchmark", limit_name=f"limit_{number}", registry=self.registry)
             for number in range(limits)
         ]
-        self.reporter = Reporter(sink=address, registry=self.registry, level=LEVEL)
+        self.reporter = Reporter(sink=address, registry=self.registry, level=LEVEL, namespace=NAMESPACE)
         self.holds: list[float] = []
-        """Of each flush, the seconds for which it kept the loop from everybody else."""
+        """Of each flush but the first, the seconds of its longest step, which keeps the loop from everybody else."""
         self._waiters: list[asyncio.Task[bool]] = []
 
-    async def first_flush(self) -> float:
-        """Start the reporter, let it flush once, and return the seconds of CPU time."""
+    async def start(self) -> float:
+        """Start the reporter and return the seconds of the longest step of its first flush."""
         for number, limit in enumerate(self.limits):
             for _ in range(number % 3):
                 await limit.acquire()
             if limit.locked():
                 self._waiters.append(asyncio.create_task(limit.acquire()))
-        await asyncio.sleep(0)
-        with longest_step(self.holds.append):
-            began = process_time()
+        await asyncio.sleep(0)  # They queue.
+        with timed_steps() as steps:
             await self.reporter.start()
-            while not self.reporter.statistics().flushes:
-                await asyncio.sleep(0.01)
-            return process_time() - began
+            await asyncio.create_task(self.reporter.flush())  # It begins when the first one, at the start, has ended.
+        return max(steps)
 
     async def flush(self) -> float:
-        """Use each limit that is free, flush, and return the seconds of CPU time that the flush took."""
-        for limit in self.limits:
-            if not limit.locked():
+        """Use the limits, flush, and return the seconds of CPU time that the flush took."""
+        uses = 1 + len(self.holds) % 2  # Not the same every time: what stays as it is would cost less to send again.
+        for limit in self.limits[::3]:
+            for _ in range(uses):
                 async with limit:
                     pass
-        with longest_step(self.holds.append):
+        with timed_steps() as steps:
             began = process_time()
-            result = await self.reporter.flush()
+            result = await asyncio.create_task(self.reporter.flush())
             seconds = process_time() - began
-        assert result.series == len(self.limits) and not result.failures, result
+        assert result.series == len(self.limits), result
+        assert not result.failures, result
+        self.holds.append(max(steps))
         return seconds
 
     async def close(self) -> None:
@@ -109,37 +113,40 @@ class Reported:
         await self.reporter.aclose()
         for waiter in self._waiters:
             waiter.cancel()
-        if self._waiters:
-            await asyncio.wait(self._waiters)
+        await asyncio.gather(*self._waiters, return_exceptions=True)
 
 
 @contextmanager
-def longest_step(report: Callable[[float], None]) -> Iterator[None]:
-    """Report the seconds that the longest step of the event loop took by the wall clock."""
-    longest = 0.0
+def timed_steps() -> Iterator[list[float]]:
+    """Yield a list that gets the seconds that each step of the event loop takes.
+
+    By the wall clock, unless another program was given the CPU meanwhile: then the CPU time of the step. A task that
+    is to be timed starts inside: the step that is under way is not seen.
+    """
+    steps: list[float] = []
     run = asyncio.Handle._run
 
     def timed(handle: asyncio.Handle) -> None:
-        nonlocal longest
-        began = perf_counter()
+        preemptions, cpu, began = getrusage(RUSAGE_SELF).ru_nivcsw, thread_time(), perf_counter()
         run(handle)
-        longest = max(longest, perf_counter() - began)
+        seconds = perf_counter() - began
+        if getrusage(RUSAGE_SELF).ru_nivcsw > preemptions:
+            seconds = thread_time() - cpu
+        steps.append(seconds)
 
-    asyncio.Handle._run = timed
-    try:
-        yield
-    finally:
-        asyncio.Handle._run = run
-    report(longest)
+    with patch.object(asyncio.Handle, "_run", timed):
+        yield steps
 
 
 def call_client(client: DogStatsd, samples: list[Sample]) -> float:
     """Send the samples with a call for each value, and return the seconds of CPU time per call."""
-    calls = [
-        (client.increment if kind == COUNT else client.gauge, f"gym.concurrency.{name}", value, list(sample.descriptor.tags))
-        for sample in samples
-        for name, kind, value in zip(sample.descriptor.names, sample.descriptor.kinds, sample.values, strict=True)
-    ]
+    calls = []
+    for sample in samples:
+        descriptor = sample.descriptor
+        tags = list(descriptor.tags)
+        for name, kind, value in zip(descriptor.names, descriptor.kinds, sample.values, strict=True):
+            call = client.increment if kind == COUNT else client.gauge
+            calls.append((call, f"{NAMESPACE}.{name}", value, tags))
     began = process_time()
     for call, name, value, tags in calls:
         call(name, value, tags=tags)

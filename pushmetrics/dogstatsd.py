@@ -43,7 +43,7 @@ class Template:
     datagram: the lines of a sample stay together if they fit one.
     """
 
-    __slots__ = ("_lines", "_max_bytes", "_wait_head", "_wait_suffix")
+    __slots__ = ("_filled", "_filled_with", "_lines", "_max_bytes", "_wait_head", "_wait_suffix")
 
     def __init__(self, descriptor: Descriptor, suffix: str, max_bytes: int) -> None:
         prefix = f"{descriptor.namespace}." if descriptor.namespace else ""
@@ -54,14 +54,19 @@ class Template:
                 self._wait_head = head
             else:
                 lines.append(f"{_escaped(head)}%d|{kind}{_escaped(suffix)}")
-        self._lines = "\n".join(lines)
+        self._lines = "\n".join(lines).encode()
+        self._filled_with: tuple[int, ...] = ()
+        self._filled = b""
         self._wait_suffix = suffix
         self._max_bytes = max_bytes
 
     def fill(self, sample: Sample) -> list[Block]:
         """Return the blocks of `sample`, which has the template's descriptor."""
         values = sample.values
-        data = (self._lines % values).encode()
+        if values != self._filled_with:  # Most limits do nothing most of the time.
+            self._filled_with = values
+            self._filled = self._lines % values
+        data = self._filled
         if len(data) <= self._max_bytes:
             blocks = [Block(data, sample, 0, len(values))]
         else:

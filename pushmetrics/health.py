@@ -16,7 +16,6 @@ class Health:
 
     def __init__(self, registry: Registry, constant_tags: Tags) -> None:
         self.flushes = 0
-        self.series = 0
         self.datagrams = 0
         self.bytes = 0
         self.failures: Counter[str] = Counter()
@@ -43,7 +42,7 @@ class Health:
     def sample(self) -> Sample:
         """Return the sample that ends a flush; its duration is that of the flush before."""
         now = {
-            "series": self.series,
+            "series": self._registry.series_collected,
             "series_rejected_total": self._registry.series_rejected,
             "flush_lag_ms": self.flush_lag_ms,
             "flush_duration_ms": self.flush_duration_ms,

@@ -45,6 +45,8 @@ class Registry:
         self.max_series = max_series
         self.series_rejected = 0
         """Sets of tags that were not reported because max_series was reached, counted when they come."""
+        self.series_collected = 0
+        """Series in the last collection, so far if it is under way."""
         self.counts_expired = 0
         """Events dropped because they waited for the Agent for too long."""
         self._lock = threading.RLock()
@@ -111,8 +113,10 @@ class Registry:
             self._take_over_gone()
             self._forget_old()
             all_series = list(self._series.values())
+            self.series_collected = 0
+        lock = self._lock
         for series in all_series:
-            with self._lock:
+            with lock:
                 if series.finished:
                     continue
                 try:
@@ -128,6 +132,7 @@ class Registry:
                     continue
                 series.failing = False
                 self.counts_expired += series.take_expired()
+                self.series_collected += 1
             yield sample
 
     def attach(self, reporter: Any) -> None:

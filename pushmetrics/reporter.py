@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -180,7 +181,7 @@ class Reporter:
         health = self._health
         return ReporterStatistics(
             flushes=health.flushes,
-            series=health.series,
+            series=self._registry.series_collected,
             series_rejected=self._registry.series_rejected,
             datagrams=health.datagrams,
             bytes=health.bytes,
@@ -202,10 +203,11 @@ class Reporter:
         assert self._flushing is not None, "only a started reporter flushes"
         async with self._flushing:
             began = clock.monotonic()
+            settings = self._settings
             self._health.flush_lag_ms = int(lag * 1000)
-            self._health.series = 0
             try:
-                delivery = await self._sink.push(self._samples())
+                collected = self._registry.collect(settings.level, settings.namespace, settings.constant_tags)
+                delivery = await self._sink.push(chain(collected, self._health_sample()))
             except Exception as error:
                 if not self._failing:
                     logger.exception("%s failed; what it did not deliver is kept. This is said once.", self._sink)
@@ -215,14 +217,11 @@ class Reporter:
                 self._failing = False
                 self._log_reachability(delivery)
             self._health.note(delivery, clock.monotonic() - began)
-            return FlushResult(self._health.series, delivery.datagrams, delivery.bytes, delivery.failures)
+            return FlushResult(self._registry.series_collected, delivery.datagrams, delivery.bytes, delivery.failures)
 
-    def _samples(self) -> Iterator[Sample]:
-        settings = self._settings
-        for sample in self._registry.collect(settings.level, settings.namespace, settings.constant_tags):
-            self._health.series += 1
-            yield sample
-        yield self._health.sample()  # Always the last one: a receiver knows by it that the flush is complete.
+    def _health_sample(self) -> Iterator[Sample]:
+        # The last sample of each flush: a receiver knows by it that the flush is complete.
+        yield self._health.sample()
 
     def _log_reachability(self, delivery: Delivery) -> None:
         """Say it when the Agent goes and when it is back, not at each flush."""

@@ -19,30 +19,23 @@ from .reservoir import Reservoir
 BUCKET_SECONDS = 10
 """Width of the Agent's buckets (datadog-agent, pkg/aggregator/time_sampler.go)."""
 
-_SCALARS = tuple(metric for metric in metrics_at("full") if metric.kind is not DISTRIBUTION)
-_PLACES = {metric.name: place for place, metric in enumerate(_SCALARS)}
-_LIMIT = _PLACES["limit"]
-_AVAILABLE = _PLACES["available"]
-_ACTIVE_PEAK = _PLACES["active_peak"]
-_QUEUE_PEAK = _PLACES["queue_depth_peak"]
-_CONTENDED = _PLACES["contended_ms_total"]
-_TIMEOUTS = _PLACES["admission_timeouts_total"]
-_REJECTED = _PLACES["admission_rejected_total"]
-_TOTALS = (
-    (_TIMEOUTS, "admission_timeouts"),
-    (_PLACES["admission_cancelled_total"], "admission_cancelled"),
-    (_PLACES["admissions_total"], "admissions"),
-    (_PLACES["admissions_queued_total"], "admissions_queued"),
-    (_REJECTED, "admission_rejected"),
+_WITH_VALUES = tuple(metric for metric in metrics_at("full") if metric.kind is not DISTRIBUTION)
+_GAUGES = tuple(metric.name for metric in _WITH_VALUES if metric.kind is not COUNT)
+_COUNTS = tuple(metric.name for metric in _WITH_VALUES if metric.kind is COUNT)
+_CONTENDED = _COUNTS.index("contended_ms_total")
+_TOTALS = tuple(
+    (place, name.removesuffix("_total")) for place, name in enumerate(_COUNTS) if name != "contended_ms_total"
 )
-"""Of each count but the contended time, its place in a reading and its name in the counters."""
+"""Of each count but the contended time, its place and its name in the counters."""
 
-# Equal tags add up, but two limits that are contended at the same time are not contended for twice that time, and the
-# oldest waiter of two queues is the older one.
-_LARGER = frozenset({"oldest_wait_ms", "contended_ms_total"})
+Reading = tuple[list[int], list[int]]
+"""The gauges of a limit and the totals of its counts, each in the order of the catalogue.
 
-Reading = list[int]
-"""The values of all metrics of one limit, in the order of the catalogue, with counts as totals."""
+The contended time is the one count that is no total: it is the time since the last reading.
+"""
+
+
+_NOTHING_GONE = (0, 0, 0)
 
 
 class Member(weakref.ref[Limit]):
@@ -74,17 +67,10 @@ class Member(weakref.ref[Limit]):
         active_peak, counters.lowest_value = slots - counters.lowest_value, slots - active
         queue_peak, counters.queue_depth_peak = counters.queue_depth_peak, queue_depth
         seen, self.contended_ms = self.contended_ms, counters.contended_ms(now)
-        return [
-            slots,
-            active,
-            available,
-            queue_depth,
+        return [slots, active, available, queue_depth, active_peak, queue_peak, oldest_wait_ms], [
             counters.admission_timeouts,
             counters.admission_cancelled,
-            active_peak,
-            queue_peak,
-            oldest_wait_ms,
-            self.contended_ms - seen,  # The one count that is no total here, so that the larger can be chosen.
+            self.contended_ms - seen,
             counters.admissions,
             counters.admissions_queued,
             counters.admission_rejected,
@@ -92,11 +78,17 @@ class Member(weakref.ref[Limit]):
 
 
 def _combine(readings: list[Reading]) -> Reading:
+    """Return the reading of limits with equal tags: the sums, but for two.
+
+    Two limits that are contended at the same time are not contended for twice that time, and the oldest waiter of two
+    queues is the older one.
+    """
     if not readings:
-        return [0] * len(_SCALARS)
-    return [
-        max(column) if metric.name in _LARGER else sum(column)
-        for metric, column in zip(_SCALARS, zip(*readings, strict=True), strict=True)
+        return [0] * len(_GAUGES), [0] * len(_COUNTS)
+    gauges = list(map(list, zip(*(gauges for gauges, _ in readings), strict=True)))
+    counts = list(map(list, zip(*(counts for _, counts in readings), strict=True)))
+    return [*map(sum, gauges[:-1]), max(gauges[-1])], [
+        max(column) if place == _CONTENDED else sum(column) for place, column in enumerate(counts)
     ]
 
 
@@ -107,40 +99,42 @@ class Peak:
     not be delivered in its bucket is shown in the next one, and then forgotten.
     """
 
-    __slots__ = ("_bucket", "_late", "_of_bucket", "_undelivered")
+    __slots__ = ("_bucket", "_late", "_of_bucket", "_undelivered", "delivered")
 
     def __init__(self) -> None:
         self._bucket = self._of_bucket = self._undelivered = self._late = 0
+        self.delivered = False
+        """Set when the peak last returned was delivered; what follows from that is done when the next value comes."""
 
     def add(self, bucket: int, value: int) -> int:
         """Take a value of `bucket` in, and return the peak to show."""
+        if self.delivered:
+            self.delivered = False
+            if self._late > self._of_bucket:
+                # What came late belongs to its new bucket now: a later sample of that must not be lower.
+                self._of_bucket = self._late
+            self._undelivered = self._late = 0
         if bucket != self._bucket:
             self._late = self._undelivered if bucket == self._bucket + 1 else 0
             self._bucket = bucket
             self._of_bucket = self._undelivered = value
         else:
-            self._of_bucket = max(self._of_bucket, value)
-            self._undelivered = max(self._undelivered, value)
+            if value > self._of_bucket:
+                self._of_bucket = value
+            if value > self._undelivered:
+                self._undelivered = value
         return max(self._of_bucket, self._late)
-
-    def delivered(self) -> None:
-        """Say that the peak last returned was delivered."""
-        # What came late belongs to this bucket now: a later sample of it must not be lower.
-        self._of_bucket = max(self._of_bucket, self._late)
-        self._undelivered = self._late = 0
 
 
 class _Plan(NamedTuple):
     """Which metrics a series has, given its level and what its limits can do."""
 
-    level: str
-    can_time_out: bool
-    can_reject: bool
     names: tuple[str, ...]
     kinds: tuple[Kind, ...]
     select: Callable[[tuple[int, ...]], tuple[int, ...]]
+    """From all gauges and counts to the values of a sample."""
     counts: tuple[tuple[int, int], ...]
-    """Of each count, its line in the sample and its place in a reading."""
+    """Of each count, its line in the sample and its place among all counts."""
     active_peak: int
     """Its line in the sample, -1 for none."""
     queue_peak: int
@@ -154,16 +148,13 @@ def _plan(level: str, can_time_out: bool, can_reject: bool) -> _Plan:
     if not can_reject:
         left_out.add("admission_rejected_total")
     chosen = [metric for metric in metrics_at(level) if metric.name not in left_out]
-    scalars = [metric for metric in chosen if metric in _SCALARS]
     names = tuple(metric.name for metric in chosen)
+    places = [(*_GAUGES, *_COUNTS).index(metric.name) for metric in chosen if metric.kind is not DISTRIBUTION]
     return _Plan(
-        level,
-        can_time_out,
-        can_reject,
         names,
         tuple(metric.kind for metric in chosen),
-        itemgetter(*(_SCALARS.index(metric) for metric in scalars)),
-        tuple((line, _SCALARS.index(metric)) for line, metric in enumerate(scalars) if metric.kind is COUNT),
+        itemgetter(*places),
+        tuple((line, _COUNTS.index(name)) for line, name in enumerate(names) if name in _COUNTS),
         names.index("active_peak") if "active_peak" in names else -1,
         names.index("queue_depth_peak") if "queue_depth_peak" in names else -1,
     )
@@ -190,19 +181,21 @@ class Series:
         self.plan = _plan("core", False, False)
         self.descriptor = Descriptor("", self.plan.names, self.plan.kinds, tags)
         self._number_of_limits = 0  # That it has had so far.
-        self._limit = 0
+        self._limit: int | None = None  # When it was last sampled.
         self._sampled_at = clock.monotonic()  # Or made, as long as it was not sampled.
-        self._sampled = False
-        # Its places are those of a reading; nothing is ever delivered of a gauge, so it is owed as it is.
-        self._ledger = Ledger(len(_SCALARS))
+        self._ledger = Ledger(len(_COUNTS))
         self._contended_ms = 0
-        self._contended_ms_of_gone = 0
+        # Of the limits that have gone since the last sample: both peaks, and the contended time.
+        self._gone = _NOTHING_GONE
         self._active_peak = Peak()
         self._queue_peak = Peak()
         self._waits: Reservoir | None = None
         # The oldest waits that were sampled and not delivered, with the bucket in which that was.
         self._offered_waits: tuple[int, tuple[float, ...], int] | None = None
-        self._constant_tags: Tags = ()
+        # Of the last sample: the lines still to be delivered, and the number of limits if there was none left.
+        self._undelivered_lines = 0
+        self._ending = 0
+        self._planned_for: tuple[object, ...] = ()
 
     def add(self, member: Member) -> None:
         """Let a limit be part of the series; what it counts from now on is reported."""
@@ -224,15 +217,16 @@ class Series:
         now = clock.monotonic()
         for place, name in _TOTALS:
             self._ledger.shift(place, -getattr(counters, name))
-        self._contended_ms_of_gone = max(self._contended_ms_of_gone, counters.contended_ms(now) - member.contended_ms)
-        bucket = int(clock.wall() // BUCKET_SECONDS)
-        self._active_peak.add(bucket, counters.limit - counters.lowest_value)
-        self._queue_peak.add(bucket, counters.queue_depth_peak)
+        self._gone = (
+            max(self._gone[0], counters.limit - counters.lowest_value),
+            max(self._gone[1], counters.queue_depth_peak),
+            max(self._gone[2], counters.contended_ms(now) - member.contended_ms),
+        )
         counters.waits = None
-        if not self._sampled:
-            self._limit = counters.limit
         if not self.members:
             self.ended_at = now
+            if self._limit is None:
+                self._limit = counters.limit
 
     def sample(self, level: str, namespace: str, constant_tags: Tags) -> SeriesSample:
         """Read the limits; raises whatever one of them raises."""
@@ -240,35 +234,44 @@ class Series:
         bucket = int(clock.wall() // BUCKET_SECONDS)
         members = tuple(self.members.values())
         readings = [member.read(now) for member in members]
-        reading = readings[0] if len(readings) == 1 else _combine(readings)
+        gauges, totals = readings[0] if len(readings) == 1 else _combine(readings)
         self._sampled_at = now
         if members:
-            self._limit = reading[_LIMIT]
-            self._sampled = True
+            self._limit = gauges[0]
+            self._ending = 0
         else:
-            reading[_LIMIT] = reading[_AVAILABLE] = self._limit
-        reading[_ACTIVE_PEAK] = self._active_peak.add(bucket, reading[_ACTIVE_PEAK])
-        reading[_QUEUE_PEAK] = self._queue_peak.add(bucket, reading[_QUEUE_PEAK])
-        self._contended_ms += max(reading[_CONTENDED], self._contended_ms_of_gone)
-        self._contended_ms_of_gone = 0
-        reading[_CONTENDED] = self._contended_ms
+            gauges[0] = gauges[2] = self._limit or 0  # limit and available
+            self._ending = self._number_of_limits
+        if self._gone is not _NOTHING_GONE:
+            gauges[4] = max(gauges[4], self._gone[0])
+            gauges[5] = max(gauges[5], self._gone[1])
+            totals[_CONTENDED] = max(totals[_CONTENDED], self._gone[2])
+            self._gone = _NOTHING_GONE
+        gauges[4] = self._active_peak.add(bucket, gauges[4])
+        gauges[5] = self._queue_peak.add(bucket, gauges[5])
+        totals[_CONTENDED] = self._contended_ms = self._contended_ms + totals[_CONTENDED]
 
-        owed = self._ledger.owed(reading, now)
-        can_time_out = owed[_TIMEOUTS] > 0  # Of a limit that is gone, perhaps.
-        can_reject = owed[_REJECTED] > 0
+        owed = self._ledger.owed(totals, now)
+        can_time_out = owed[0] > 0  # Of a limit that is gone, perhaps.
+        can_reject = owed[-1] > 0
         for member in members:
-            can_time_out |= member.counters.can_time_out
-            can_reject |= member.counters.can_reject
-        plan = _plan(level, can_time_out, can_reject)
-        values = plan.select(owed)
-        descriptor = self.descriptor
-        if plan is not self.plan or namespace != descriptor.namespace or constant_tags != self._constant_tags:
-            self.plan = plan
-            self._constant_tags = constant_tags
+            counters = member.counters
+            if counters.can_time_out:
+                can_time_out = True
+            if counters.can_reject:
+                can_reject = True
+        planned_for = (level, can_time_out, can_reject, namespace, constant_tags)
+        if planned_for != self._planned_for:
+            self._planned_for = planned_for
+            self.plan = plan = _plan(level, can_time_out, can_reject)
             self.descriptor = Descriptor(namespace, plan.names, plan.kinds, self.tags + constant_tags)
+        values = self.plan.select((*gauges, *owed))
         if self._waits is None:
+            self._undelivered_lines = len(values)
             return SeriesSample(self, values)
-        return SeriesSample(self, values, *self._choose_waits(self._waits, bucket))
+        waits, one_in = self._choose_waits(self._waits, bucket)
+        self._undelivered_lines = len(values) + len(waits)
+        return SeriesSample(self, values, waits, one_in)
 
     def keep_waits(self, wanted: bool) -> None:
         """Say whether the limits shall note the wait of each waiter, for the distribution of the level "full"."""
@@ -291,38 +294,38 @@ class Series:
         return values, one_in
 
     def delivered(self, sample: SeriesSample, start: int, stop: int) -> None:
-        """Take the lines `start` to `stop` of a sample of this series as delivered."""
-        plan = sample.plan
-        values = sample.values
-        self._ledger.settle([(place, values[line]) for line, place in plan.counts if start <= line < stop])
-        if start <= plan.active_peak < stop:
-            self._active_peak.delivered()
-        if start <= plan.queue_peak < stop:
-            self._queue_peak.delivered()
-        if sample.waits and stop > len(values) and self._waits is not None:
-            self._waits.remove(sample.waits[max(0, start - len(values)) : stop - len(values)], sample.one_in)
-        sample.undelivered_lines -= stop - start
-        if sample.undelivered_lines == 0:
-            self._ledger.all_settled()
+        """Take the lines `start` to `stop` of the last sample as delivered."""
+        self._undelivered_lines -= stop - start
+        if start == 0 and stop >= len(sample.values):
+            self._ledger.settled = self._active_peak.delivered = self._queue_peak.delivered = True
+        else:
+            self._delivered_in_part(sample, start, stop)
+        if sample.waits and self._waits is not None:
+            first = len(sample.values)
+            self._waits.remove(sample.waits[max(0, start - first) : max(0, stop - first)], sample.one_in)
+        if self._undelivered_lines == 0:
+            self._ledger.settled = True
             self._offered_waits = None
-            self.finished = sample.is_last_of == self._number_of_limits
+            # Unless another limit came before this was delivered, be it for a moment.
+            self.finished = self._ending == self._number_of_limits
 
-    def number_if_ended(self) -> int:
-        """Return how many limits it has had if there is none left, else 0: a sample taken then is the last one.
-
-        Unless another limit comes before that sample is delivered, be it for a moment: then the number has changed.
-        """
-        return 0 if self.members else self._number_of_limits
+    def _delivered_in_part(self, sample: SeriesSample, start: int, stop: int) -> None:
+        plan = self.plan
+        self._ledger.settle([(place, sample.values[line]) for line, place in plan.counts if start <= line < stop])
+        if start <= plan.active_peak < stop:
+            self._active_peak.delivered = True
+        if start <= plan.queue_peak < stop:
+            self._queue_peak.delivered = True
 
     def give_up(self) -> None:
         """Drop what it owes; it has ended, and nobody has taken its last sample for too long."""
-        self._ledger.write_off([0] * len(_SCALARS))
+        self._ledger.write_off([0] * len(_COUNTS))
 
     def write_off_what_is_old(self) -> None:
         """Drop what was counted while nobody reported for so long that nobody knows when it was."""
         now = clock.monotonic()
         if now - self._sampled_at > MAX_AGE_SECONDS:
-            totals = [0] * len(_SCALARS)
+            totals = [0] * len(_COUNTS)
             for member in self.members.values():
                 member.contended_ms = member.counters.contended_ms(now)
                 for place, name in _TOTALS:
@@ -344,16 +347,17 @@ class Series:
 class SeriesSample(Sample):
     """A sample that tells its series what of it was delivered."""
 
-    __slots__ = ("is_last_of", "plan", "series", "undelivered_lines")
+    __slots__ = ("series",)
 
     def __init__(self, series: Series, values: tuple[int, ...], waits: tuple[float, ...] = (), one_in: int = 1) -> None:
-        super().__init__(series.descriptor, values, waits, one_in)
+        self.descriptor = series.descriptor
+        self.values = values
+        self.waits = waits
+        self.one_in = one_in
         self.series = series
-        self.plan = series.plan
-        self.is_last_of = series.number_if_ended()
-        self.undelivered_lines = len(self)
 
     def delivered(self, start: int = 0, stop: int | None = None) -> None:
         """Move the lines out of what the series has still to deliver."""
-        with self.series.lock:
-            self.series.delivered(self, start, len(self) if stop is None else stop)
+        series = self.series
+        with series.lock:
+            series.delivered(self, start, len(self) if stop is None else stop)

@@ -22,11 +22,13 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  demo  Put a little service under load, and show what its limits push.
+  demo    Put a little service under load, and show what its limits push.
+  listen  Show what arrives here in the place of a Datadog Agent.
 
   Examples:
-    pushmetrics demo          a service under load, and what its limits push
-    pushmetrics demo --help   what can be set about it
+    pushmetrics demo            a service under load, and what its limits push
+    pushmetrics listen          what your own service pushes to localhost:8125
+    pushmetrics listen --help   where else to listen, and how to show it
 """
 
 DEMO_HELP = """\
@@ -37,7 +39,9 @@ Usage: pushmetrics demo [OPTIONS]
   A rollout driver calls a model server over HTTP, then a verifier that runs in
   processes. Each has a limit of its own, and the load comes in waves, so that
   the limits fill, queue, time out and drain. They are pushed over UDP to a
-  listener inside the demo, and what arrives there is shown.
+  receiver inside the demo, which aggregates as an Agent does, and what arrives
+  there is shown: as a table that is always up to date, or as plain lines where
+  the output is no terminal.
 
   At the end, or at Ctrl-C, each counter that arrived is compared with what
   happened. The exit status is 0 if they agree and 1 if not. With --agent nobody
@@ -58,12 +62,59 @@ Options:
                                 0.1<=x<=3600.0]
   --level [core|standard|full]  Which metrics a limit has.  [default: standard]
   --agent                       Push to the Agent that the DD_* variables name.
+  --plain                       Print plain lines, on a terminal as well.
   -h, --help                    Show this message and exit.
 
   Examples:
     pushmetrics demo --duration 60 --limit 8
     pushmetrics demo --admission-timeout 0.2 --level core
     DD_AGENT_HOST=10.0.0.7 pushmetrics demo --agent
+"""
+
+LISTEN_HELP = """\
+Usage: pushmetrics listen [OPTIONS]
+
+  Show what arrives here in the place of a Datadog Agent.
+
+  Any DogStatsD traffic will do, over UDP and Unix sockets, several at once. It
+  is aggregated as an Agent does, and shown as a table that is always up to
+  date, or as plain lines where the output is no terminal: limits first, then
+  any other metrics. A summary comes at the end. The exit status is 0 unless it
+  could not listen.
+
+  With --json there is one object a line for each series and bucket, when the
+  bucket is over. Everything else goes to standard error. The keys:
+
+    timestamp  start of the bucket in seconds since 1970
+    interval   width of the bucket in seconds
+    name
+    kind       gauge, count, set, distribution or histogram
+    tags       a sorted list
+    value      what Datadog stores: the last of a gauge, the events per second
+               of a count, the members of a set, the average of the others
+    sum        of a count the events, of a distribution or histogram the sum
+    count, min, max, avg, p50, p90, p95, p99
+               of a distribution or histogram
+    complete   false at the end, for a bucket that was cut short
+
+Options:
+  --udp HOST:PORT     Take datagrams here.  [default: localhost:8125, if nothing
+                      else is given]
+  --unix PATH         Take datagrams at a Unix socket, which is made.
+  --unixstream PATH   Take streams at a Unix socket, which is made.
+  --plain             Print plain lines, on a terminal as well.
+  --json              Print JSON lines.
+  --duration SECONDS  End after this time, if not earlier at Ctrl-C.
+                      [0.1<=x<=86400]
+  --bucket SECONDS    Width of a bucket.  [default: 1; with --json 10, as the
+                      Agent's]  [0.1<=x<=3600]
+  --allow-remote      Let --udp be an address that other hosts can reach.
+  -h, --help          Show this message and exit.
+
+  Examples:
+    pushmetrics listen --udp localhost:8126 --unix /tmp/dsd.socket
+    pushmetrics listen --plain --duration 60 > pushed.txt
+    pushmetrics listen --json | jq 'select(.name | endswith(".queue_depth"))'
 """
 
 
@@ -91,6 +142,10 @@ def test_the_help_has_examples(option: str) -> None:
 
 def test_the_help_of_the_demo_says_what_its_exit_status_means() -> None:
     assert run("demo", "--help").output == DEMO_HELP
+
+
+def test_the_help_of_listen_documents_its_json_lines() -> None:
+    assert run("listen", "--help").output == LISTEN_HELP
 
 
 def test_without_a_command_it_shows_the_help() -> None:
@@ -137,7 +192,7 @@ def test_the_help_is_light() -> None:
             assert not end.code
         print(*sorted({"aiohttp", "datadog", "rich", "resource"} & {name.partition(".")[0] for name in sys.modules}))
     """
-    for arguments in (["--help"], ["demo", "--help"], ["--version"]):
+    for arguments in (["--help"], ["demo", "--help"], ["listen", "--help"], ["--version"]):
         finished = run_python(code, *arguments)
 
         assert finished.returncode == 0, finished.stderr
@@ -145,7 +200,8 @@ def test_the_help_is_light() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "argument"), [("click", "--help"), ("click", "demo"), ("aiohttp", "demo"), ("multidict", "demo")]
+    ("module", "argument"),
+    [("click", "--help"), ("click", "demo"), ("aiohttp", "demo"), ("multidict", "demo"), ("rich", "listen")],
 )
 def test_a_missing_extra_is_one_line_that_says_what_to_install(module: str, argument: str) -> None:
     # None in sys.modules is what an import finds that is not to succeed.

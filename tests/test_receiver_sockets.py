@@ -119,6 +119,19 @@ class TestUdp:
                 with pytest.raises(OSError, match=r"[Aa]ddress already in use"):
                     await other.listen_udp(host, port)
 
+    @pytest.mark.allowed_skip("IPv6 may be switched off")
+    async def test_a_port_of_which_half_is_taken_is_an_error_too(self) -> None:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
+            try:
+                other.bind(("::1", 0))
+            except OSError as error:
+                pytest.skip(f"no IPv6: {error}")
+            port = other.getsockname()[1]
+            async with Receiver() as receiver:
+                with pytest.raises(OSError, match=r"[Aa]ddress already in use"):
+                    await receiver.listen_udp("localhost", port)
+                assert await receiver.listen_udp("127.0.0.1", port) == ("127.0.0.1", port)
+
     @pytest.mark.parametrize("host", [ANY, "::", "192.0.2.1", "2001:db8::1", "169.254.1.1"])
     async def test_other_hosts_must_be_allowed(self, host: str) -> None:
         async with Receiver() as receiver:

@@ -34,10 +34,10 @@ try:
 except ImportError:
     uvloop = None
 
-eager_only = [
-    pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12"),
-    pytest.mark.allowed_skip("eager tasks came with Python 3.12"),
-]
+
+def eager_only(test: Callable[..., Any]) -> Callable[..., Any]:
+    reason = "eager tasks came with Python 3.12"
+    return pytest.mark.skipif(sys.version_info < (3, 12), reason=reason)(pytest.mark.allowed_skip(reason)(test))
 
 
 def make(value: int = 1, **settings: Any) -> MeteredSemaphore:
@@ -866,7 +866,7 @@ class TestCancellation:
 
         assert admitted == [True]
 
-    @pytest.mark.parametrize("", [pytest.param(marks=eager_only)])
+    @eager_only
     async def test_an_eager_task_is_admitted_or_queues_in_its_first_step(self) -> None:
         semaphore = make()
         asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
@@ -1399,6 +1399,7 @@ class TestSetLimit:
         async with semaphore, semaphore:
             semaphore.set_limit(0)
             assert state(semaphore) == (2, 0, 0)
+            assert semaphore.statistics().available == 0
 
         assert state(semaphore) == (0, 0, 0)
 

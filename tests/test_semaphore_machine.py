@@ -37,11 +37,11 @@ EXAMPLES = 100
 STEPS = 50
 
 DEFAULT = "the semaphore's own"
-TIMEOUTS = st.sampled_from([DEFAULT, None, None, 0, 1, 2, 5])
+TIMEOUTS = st.sampled_from([2, None, 1, 2, 5, DEFAULT, 0])
 WAY = st.sampled_from(["acquire", "async with", "slot"])
 WHERE = st.sampled_from(["outside", "inside", "thread"])
 NUMBER = st.integers(0, 7)
-LIMIT = st.integers(0, 4)
+LIMIT = st.sampled_from([1, 2, 3, 4, 0])
 
 
 class State(Enum):
@@ -250,9 +250,9 @@ class SemaphoreMachine(RuleBasedStateMachine):
         self.beginning: Attempt | None = None
 
     @initialize(
-        limit=st.sampled_from([1, 1, 2, 3, 0]),
-        max_queue_depth=st.sampled_from([None, None, None, 3, 1, 0]),
-        admission_timeout=st.sampled_from([None, None, 0, 2]),
+        limit=LIMIT,
+        max_queue_depth=st.sampled_from([None, None, None, 3, 1]),
+        admission_timeout=st.sampled_from([None, 2]),
     )
     def make(self, limit: int, max_queue_depth: int | None, admission_timeout: float | None) -> None:
         self.model = Model(limit, max_queue_depth, self.clock.monotonic)
@@ -304,36 +304,12 @@ class SemaphoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pick(0, self.is_bare))
     @rule(number=NUMBER, where=WHERE)
     def close_bare(self, number: int, where: str) -> None:
-        def close() -> None:
-            attempt = self.pick(number, self.is_bare)
-            if attempt is None:
-                return
-            # In another thread nobody can be woken: the loop has to do it.
-            later = (
-                where == "thread"
-                and attempt.state is State.GRANTED
-                and self.model.free >= 0
-                and len(self.model.queue) > 0
-            )
-            attempt.bare.close()
-            self.model.is_cancelled(attempt)
-            self.model.sees(attempt, "cancelled", slot_returns_later=later)
-            if later:
-                self.loop.call_soon_threadsafe(self.guarded(self.model.slot_returns))
-
-        self.act(where, close)
+        self.act(where, lambda: self.close(self.pick(number, self.is_bare), where == "thread"))
 
     @precondition(lambda self: self.pick(0, self.runs))
     @rule(number=NUMBER, inside=st.booleans())
     def cancel_task(self, number: int, inside: bool) -> None:
-        def cancel() -> None:
-            attempt = self.pick(number, self.runs)
-            if attempt is not None:
-                attempt.task.cancel()
-                if attempt.state in PENDING:
-                    self.model.is_cancelled(attempt)
-
-        self.act("inside" if inside else "outside", cancel)
+        self.act("inside" if inside else "outside", lambda: self.cancel(self.pick(number, self.runs)))
 
     @precondition(lambda self: self.pick(0, self.is_in_block))
     @rule(number=NUMBER, inside=st.booleans())
@@ -345,7 +321,7 @@ class SemaphoreMachine(RuleBasedStateMachine):
 
         self.act("inside" if inside else "outside", leave)
 
-    @rule(number=NUMBER, where=WHERE, thief=st.booleans())
+    @rule(number=NUMBER, where=WHERE, thief=st.sampled_from([False, False, False, True]))
     def release(self, number: int, where: str, thief: bool) -> None:
         """By somebody who acquired, or by somebody who did not; refused when nobody holds a slot any more."""
 
@@ -378,33 +354,37 @@ class SemaphoreMachine(RuleBasedStateMachine):
 
         self.act(where, change)
 
-    @rule(seconds=st.sampled_from([0.25, 1, 2, 4]))
-    def let_time_pass(self, seconds: float) -> None:
+    @precondition(lambda self: self.model.queue)
+    @rule(seconds=st.sampled_from([2, 5, 1, 0.25]), passes=st.integers(0, 2))
+    def let_time_pass(self, seconds: float, passes: int) -> None:
         self.clock.stall(seconds)
         self.check()
+        self.run(passes)
 
-    @rule()
-    def run_one_pass(self) -> None:
-        self.loop.fire_timers()
-        self.loop.call_soon(self.loop.stop)
-        self.loop.run_forever()
-        self.raise_errors()
-        self.check()
+    @precondition(lambda self: self.pick(0, self.has_a_timer))
+    @rule(number=NUMBER, cancel=st.booleans(), thread=st.booleans())
+    def meet_a_timer(self, number: int, cancel: bool, thread: bool) -> None:
+        """Something happens in the pass in which a timer goes off, just before that."""
+        attempt = self.pick(number, self.has_a_timer)
+        self.clock.stall(max(0, attempt.queued_at + attempt.timeout - self.clock.monotonic()))
+        if not cancel:
+            self.release(number, "inside", thief=True)
+        elif attempt.task is not None:
+            self.act("inside", partial(self.cancel, attempt))
+        else:
+            self.act("thread" if thread else "inside", partial(self.close, attempt, thread))
+        self.run(1)
 
-    @rule()
-    def settle(self) -> None:
-        """Nobody sleeps who has something to do."""
-        for _ in range(8):
-            self.run_one_pass()
-        for attempt in self.attempts:
-            if attempt.task is None:
-                continue
-            if attempt.state is State.WAITING:
-                assert not attempt.cancelled
-                assert not attempt.timeout or attempt.queued_at + attempt.timeout > self.clock.monotonic()
-            else:
-                assert attempt.state not in PENDING
-        self.check_sums()
+    @rule(passes=st.sampled_from([1, 1, 2, 8]))
+    def run(self, passes: int) -> None:
+        for _ in range(passes):
+            self.loop.fire_timers()
+            self.loop.call_soon(self.loop.stop)
+            self.loop.run_forever()
+            self.raise_errors()
+            self.check()
+        if passes == 8:
+            self.check_settled()
 
     # How it is done.
 
@@ -438,6 +418,26 @@ class SemaphoreMachine(RuleBasedStateMachine):
     def pick(self, number: int, suits: Callable[[Attempt], bool]) -> Attempt | None:
         suitable = [attempt for attempt in self.attempts if suits(attempt)]
         return suitable[number % len(suitable)] if suitable else None
+
+    def close(self, attempt: Attempt | None, in_thread: bool) -> None:
+        if attempt is None or attempt.state not in PENDING:
+            return
+        # In another thread nobody can be woken: the loop has to do it.
+        later = in_thread and attempt.state is State.GRANTED and self.model.free >= 0 and bool(self.model.queue)
+        attempt.bare.close()
+        self.model.is_cancelled(attempt)
+        self.model.sees(attempt, "cancelled", slot_returns_later=later)
+        if later:
+            self.loop.call_soon_threadsafe(self.guarded(self.model.slot_returns))
+
+    def cancel(self, attempt: Attempt | None) -> None:
+        if attempt is not None:
+            attempt.task.cancel()
+            if attempt.state in PENDING:
+                self.model.is_cancelled(attempt)
+
+    def has_a_timer(self, attempt: Attempt) -> bool:
+        return attempt.state is State.WAITING and bool(attempt.timeout)
 
     def runs(self, attempt: Attempt) -> bool:
         return attempt.task is not None and not attempt.task.done()
@@ -549,8 +549,14 @@ class SemaphoreMachine(RuleBasedStateMachine):
         assert state.active + state.available == state.limit or (state.available == 0 and state.active > state.limit)
         assert not (state.available and state.queue_depth), "somebody queues beside a free slot"
 
-    def check_sums(self) -> None:
-        """When nobody waits, each attempt has been counted once."""
+    def check_settled(self) -> None:
+        """Nobody sleeps who has something to do; and when nobody waits, each attempt has been counted once."""
+        for attempt in self.attempts:
+            if attempt.task is not None and attempt.state is State.WAITING:
+                assert not attempt.cancelled
+                assert not attempt.timeout or attempt.queued_at + attempt.timeout > self.clock.monotonic()
+            elif attempt.task is not None:
+                assert attempt.state not in PENDING
         state = self.semaphore.statistics()
         if not any(attempt.state in PENDING for attempt in self.attempts):
             begun = sum(attempt.expected != "" for attempt in self.attempts)
@@ -568,24 +574,29 @@ class SemaphoreMachine(RuleBasedStateMachine):
             self.clock.__exit__(None, None, None)
 
     def end_all(self) -> None:
-        """Whatever happened before, in the end every slot is free."""
-        self.settle()
-        for attempt in self.attempts:
-            if attempt.task is not None:
-                attempt.task.cancel()
-            elif attempt.state in PENDING:
-                attempt.bare.close()
-            if attempt.state in PENDING:
-                self.model.is_cancelled(attempt)
-                if attempt.bare is not None:
-                    self.model.sees(attempt, "cancelled")
-        self.settle()
+        """Whatever happened before, in the end everybody has got in or given up, and every slot is free."""
+        self.run(8)
+        for attempt in self.attempts[::2]:
+            self.end(attempt)
+        self.set_limit(2, "outside")
         while self.model.holders:
-            self.semaphore.release()
-            self.model.released()
-        self.settle()
+            self.release(0, "outside", thief=True)
+            self.run(2)
+        for attempt in self.attempts:
+            self.end(attempt)
+        self.run(8)
+        while self.model.holders:
+            self.release(0, "inside", thief=True)
+            self.run(2)
+        self.run(8)
         state = self.semaphore.statistics()
         assert (state.active, state.available, state.queue_depth) == (0, state.limit, 0)
+
+    def end(self, attempt: Attempt) -> None:
+        if attempt.task is not None:
+            self.cancel(attempt)
+        else:
+            self.close(attempt, in_thread=False)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from pushmetrics import MeteredSemaphore
 from pushmetrics.catalog import COUNT, metrics_at
+from pushmetrics.model import Tags
 
-from .readings import Readings
+_KEYS = ("component:", "limit_name:", "server:")
 
 
 class Difference(NamedTuple):
@@ -30,24 +32,39 @@ class Comparison(NamedTuple):
 
     counters: int
     differences: tuple[Difference, ...]
+    of_limits: Mapping[Tags, tuple[int, int]] = {}
+    """By the tags of a limit, how many of its counters are exact, and how many it has."""
 
 
-def compare(readings: Readings, limits: Iterable[MeteredSemaphore], level: str) -> Comparison:
-    """Compare the sums of the counts that arrived at `level` with what the limits themselves have counted."""
-    differences = []
-    counters = 0
+def own_tags(tags: Tags) -> Tags:
+    """Return the tags that a limit of the demo has itself: constant ones say nothing about it."""
+    return tuple(tag for tag in tags if tag.startswith(_KEYS))
+
+
+def compare(totals: Mapping[tuple[str, Tags], float], limits: Iterable[MeteredSemaphore], level: str) -> Comparison:
+    """Compare the sums of the counts that arrived at `level`, by name and tags, with what the limits have counted."""
+    arrived: defaultdict[Tags, dict[str, int]] = defaultdict(dict)
+    for (name, tags), total in totals.items():
+        if own := own_tags(tags):  # The reporter's health has none.
+            arrived[own][name.rpartition(".")[2]] = int(total)
+    differences: list[Difference] = []
+    of_limits = {}
     for limit in limits:
-        statistics = limit.statistics()
-        reading = readings.of(limit.tags)
-        arrived = {} if reading is None else reading.totals
-        for counter in dict.fromkeys([*_counters(limit, level), *arrived]):
-            counters += 1
-            # The total of x_total is the field x of the statistics.
-            happened = getattr(statistics, counter.removesuffix("_total"), 0)
-            if arrived.get(counter) != happened:
-                name = " ".join(tag.partition(":")[2] for tag in limit.tags)
-                differences.append(Difference(name, counter, arrived.get(counter), happened))
-    return Comparison(counters, tuple(differences))
+        counters = dict.fromkeys([*_counters(limit, level), *arrived[limit.tags]])
+        found = list(_differences(limit, counters, arrived[limit.tags]))
+        differences += found
+        of_limits[limit.tags] = len(counters) - len(found), len(counters)
+    return Comparison(sum(counters for _, counters in of_limits.values()), tuple(differences), of_limits)
+
+
+def _differences(limit: MeteredSemaphore, counters: Iterable[str], arrived: Mapping[str, int]) -> Iterator[Difference]:
+    statistics = limit.statistics()
+    for counter in counters:
+        # The total of x_total is the field x of the statistics.
+        happened = getattr(statistics, counter.removesuffix("_total"), 0)
+        if arrived.get(counter) != happened:
+            name = " ".join(tag.partition(":")[2] for tag in limit.tags)
+            yield Difference(name, counter, arrived.get(counter), happened)
 
 
 def _counters(limit: MeteredSemaphore, level: str) -> list[str]:

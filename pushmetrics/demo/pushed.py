@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 
 from pushmetrics import DogStatsDSink
 from pushmetrics.model import Delivery, Sample
 
-from .readings import Readings
-
 
 class WatchedSink:
-    """Hands samples on to `sink`, and takes a reading of what of them was delivered."""
+    """Hands samples on to `sink`, and feeds what of them was delivered to `feed`, as the lines that it was."""
 
-    def __init__(self, sink: DogStatsDSink, readings: Readings) -> None:
-        self.readings = readings
+    def __init__(self, sink: DogStatsDSink, feed: Callable[[bytes], None]) -> None:
         self.last = Delivery()
         """What became of the last flush."""
         self.address = str(sink.address)
         self._sink = sink
+        self._feed = feed
 
     def __repr__(self) -> str:
         return repr(self._sink)
 
-    @property
-    def sink(self) -> WatchedSink:
-        """What the reporter is given to push to."""
-        return self
-
-    @asynccontextmanager
-    async def reading(self) -> AsyncIterator[None]:
-        """Do nothing: each reading is taken in :meth:`push`."""
-        yield
-
     async def push(self, samples: Iterator[Sample]) -> Delivery:
         """Push, and note how that went."""
-        self.last = await self._sink.push(_WatchedSample(sample, self.readings) for sample in samples)
+        self.last = await self._sink.push(_WatchedSample(sample, self._feed) for sample in samples)
         return self.last
 
     async def aclose(self) -> None:
@@ -45,16 +32,19 @@ class WatchedSink:
 
 
 class _WatchedSample(Sample):
-    __slots__ = ("_readings", "_sample")
+    __slots__ = ("_feed", "_sample")
 
-    def __init__(self, sample: Sample, readings: Readings) -> None:
+    def __init__(self, sample: Sample, feed: Callable[[bytes], None]) -> None:
         super().__init__(sample.descriptor, sample.values, sample.waits, sample.one_in)
         self._sample = sample
-        self._readings = readings
+        self._feed = feed
 
     def delivered(self, start: int = 0, stop: int | None = None) -> None:
         self._sample.delivered(start, stop)
         descriptor = self.descriptor
-        for line in range(start, len(self.values) if stop is None else min(stop, len(self.values))):
-            name = f"{descriptor.namespace}.{descriptor.names[line]}"
-            self._readings.take(name, descriptor.kinds[line], self.values[line], descriptor.tags)
+        tags = f"|#{','.join(descriptor.tags)}" if descriptor.tags else ""
+        lines = [
+            f"{descriptor.namespace}.{descriptor.names[line]}:{self.values[line]}|{descriptor.kinds[line]}{tags}"
+            for line in range(start, len(self.values) if stop is None else min(stop, len(self.values)))
+        ]
+        self._feed("\n".join(lines).encode())

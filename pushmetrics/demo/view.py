@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pushmetrics.live.board import Board
+
 from .comparison import Comparison
-from .readings import Readings
 from .settings import DemoSettings
 
 
@@ -36,14 +37,22 @@ class Outcome:
 class View(Protocol):
     """Draws a run of the demo. All its methods are called in turn, in the program's one task."""
 
-    def begin(self, settings: DemoSettings, address: str) -> None:
-        """Say what is about to happen; `address` is where the metrics go."""
+    def begin(self, settings: DemoSettings, address: str, board: Board) -> None:
+        """Say what is about to happen; `address` is where the metrics go, and `board` shows what has arrived."""
         ...
 
-    def tick(self, seconds: float, readings: Readings) -> None:
-        """Draw what has been seen up to a flush, `seconds` after the beginning."""
+    def tick(self, seconds: float) -> None:
+        """Draw what has arrived with a flush, `seconds` after the beginning."""
         ...
 
-    def end(self, readings: Readings, outcome: Outcome) -> None:
-        """Draw the summary."""
+    def refresh(self, seconds: float) -> None:
+        """Draw again, if that makes a difference; called a few times a second."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was. Called once at the least, whatever has happened."""
+        ...
+
+    def end(self, outcome: Outcome) -> None:
+        """Write the summary; called last, if nothing went wrong."""
         ...

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import socket
 from contextlib import suppress
+from socket import SO_ERROR, SOL_SOCKET
 
 from .resolve import SocketAddress, numeric, start_lookup
 from .transport import writable
@@ -40,14 +41,15 @@ class UdpTransport:
 
     def send(self, data: bytes) -> None:
         """Send a datagram; raises OSError if it was refused, or could not be sent at all."""
-        assert self._socket is not None, "open() comes first"
+        sock = self._socket
+        assert sock is not None, "open() comes first"
         try:
-            self._socket.send(data)
+            sock.send(data)
         except ConnectionRefusedError:
             # An earlier datagram's refusal, reported late; the call that reports it sends nothing.
-            self._socket.send(data)
+            sock.send(data)
         # On loopback the refusal of this very datagram is pending by now.
-        error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        error = sock.getsockopt(SOL_SOCKET, SO_ERROR)
         if error == errno.ECONNREFUSED:
             raise ConnectionRefusedError(error, "nobody listens on the port")
 

@@ -9,33 +9,33 @@ import pytest
 
 from pushmetrics import AdmissionTimeoutError, MeteredSemaphore, QueueFullError, Registry, Reporter
 from pushmetrics.catalog import COUNT, metrics_at
+from pushmetrics.demo.arrivals import Arrivals
 from pushmetrics.demo.comparison import Comparison, compare
-from pushmetrics.demo.listener import Listener
-from pushmetrics.demo.readings import Readings
 from pushmetrics.demo.view import Outcome
 from pushmetrics.dogstatsd import parse
+from pushmetrics.live.board import Board
 
 FLUSHES = 4
 
 
-class TamperingListener(Listener):
+class TamperingArrivals(Arrivals):
     """Takes one of the datagrams that make a total grow `times` times; the first of them has the number 0."""
 
-    def __init__(self, readings: Readings, number: int, times: int) -> None:
-        super().__init__(readings)
+    def __init__(self, number: int, times: int) -> None:
+        super().__init__()
         self.counting = 0
         """How many such datagrams have come."""
         self._number = number
         self._times = times
 
-    def datagram_received(self, data: bytes, addr: object) -> None:
+    def feed(self, data: bytes) -> None:
         lines, _ = parse(data)
         times = 1
         if any(line.kind == "c" and line.values[0] and line.name.startswith("gym.") for line in lines):
             times = self._times if self.counting == self._number else 1
             self.counting += 1
         for _ in range(times):
-            super().datagram_received(data, addr)
+            super().feed(data)
 
 
 def two_limits(registry: Registry) -> list[MeteredSemaphore]:
@@ -73,41 +73,43 @@ async def make_everything_happen(limit: MeteredSemaphore) -> None:
     await asyncio.gather(hold(), hold())
 
 
-async def push(level: str, number: int = -1, times: int = 1) -> tuple[TamperingListener, Comparison]:
+async def push(level: str, number: int = -1, times: int = 1) -> tuple[TamperingArrivals, Comparison]:
     registry = Registry()
     limits = two_limits(registry)
-    readings = Readings()
-    with TamperingListener(readings, number, times) as listener:
-        async with listener.reading(), Reporter(sink=listener.sink, registry=registry, level=level) as reporter:
+    async with TamperingArrivals(number, times) as arrivals:
+        host, port = await arrivals.listen_udp("127.0.0.1", 0)
+        async with Reporter(sink=f"udp://{host}:{port}", registry=registry, level=level) as reporter:
             await reporter.flush()
             for _ in range(FLUSHES):
                 await asyncio.gather(*map(make_everything_happen, limits))
                 await reporter.flush()
-        return listener, compare(readings, limits, level)
+    return arrivals, compare(arrivals.totals(), limits, level)
 
 
 @pytest.mark.parametrize("level", ["core", "standard", "full"])
 async def test_every_counter_that_arrived_equals_what_happened(level: str) -> None:
-    listener, comparison = await push(level)
+    arrivals, comparison = await push(level)
 
     counts = {metric.name for metric in metrics_at(level) if metric.kind is COUNT}
-    arrived = [set(reading.totals) for reading in listener.readings.limits]
+    limits = Board(arrivals).look().limits
+    arrived = [{name for name in row.values if name.endswith("_total")} for row in limits]
     assert comparison.differences == ()
-    assert not listener.refused
+    assert arrivals.statistics().refused == 0
     assert arrived == [counts - {"admission_rejected_total"}, counts]  # A call's own timeout makes a limit time out.
     assert comparison.counters == sum(map(len, arrived))
-    assert [reading.value("admissions_total") for reading in listener.readings.limits] == (
+    assert [row.value("admissions_total") for row in limits] == (
         [None, None] if level == "core" else [3 * FLUSHES, 3 * FLUSHES]
     )
+    assert [*comparison.of_limits.values()] == [(len(names), len(names)) for names in arrived]
 
 
 @pytest.mark.parametrize("times", [0, 2])
 @pytest.mark.parametrize("number", range(FLUSHES))
 @pytest.mark.parametrize("level", ["core", "standard"])
 async def test_a_datagram_that_is_lost_or_doubled_is_noticed(level: str, number: int, times: int) -> None:
-    listener, comparison = await push(level, number, times)
+    arrivals, comparison = await push(level, number, times)
 
-    assert listener.counting >= FLUSHES
+    assert arrivals.counting >= FLUSHES
     assert comparison.differences
     for difference in comparison.differences:
         assert difference.arrived is not None
@@ -117,7 +119,7 @@ async def test_a_datagram_that_is_lost_or_doubled_is_noticed(level: str, number:
 def test_a_limit_that_never_arrived_differs_in_each_of_its_counters() -> None:
     limits = two_limits(Registry())
 
-    comparison = compare(Readings(), limits, "core")
+    comparison = compare({}, limits, "core")
 
     assert [str(difference) for difference in comparison.differences] == [
         "driver rollouts: of admission_cancelled_total nothing arrived, 0 happened",
@@ -128,18 +130,22 @@ def test_a_limit_that_never_arrived_differs_in_each_of_its_counters() -> None:
 
 def test_a_counter_that_nobody_has_is_a_difference() -> None:
     (limit, _) = two_limits(Registry())
-    readings = Readings()
-    readings.take("gym.concurrency.admission_cancelled_total", "c", 0, limit.tags)
-    readings.take("gym.concurrency.made_up_total", "c", 2, limit.tags)
+    totals = {
+        ("gym.concurrency.admission_cancelled_total", limit.tags): 0.0,
+        ("gym.concurrency.made_up_total", ("env:prod", *limit.tags)): 2.0,
+        ("pushmetrics.send_failures_total", ("env:prod",)): 3.0,
+    }
 
-    (difference,) = compare(readings, [limit], "core").differences
+    comparison = compare(totals, [limit], "core")
 
+    (difference,) = comparison.differences
+    assert comparison.of_limits == {limit.tags: (1, 2)}
     assert str(difference) == "driver rollouts: of made_up_total 2 arrived, 0 happened"
 
 
 def test_a_run_is_good_only_if_nothing_is_missing() -> None:
     (limit, _) = two_limits(Registry())
-    bad = compare(Readings(), [limit], "core")
+    bad = compare({}, [limit], "core")
     good = bad._replace(differences=())
 
     def outcome(**arguments: object) -> Outcome:

@@ -8,11 +8,14 @@ import re
 import pytest
 
 from pushmetrics import PushmetricsError
+from pushmetrics.catalog import metrics_at
 from pushmetrics.demo.comparison import Comparison, Difference
 from pushmetrics.demo.plain import PlainLines
-from pushmetrics.demo.readings import Readings
 from pushmetrics.demo.settings import DemoSettings
 from pushmetrics.demo.view import Outcome
+from pushmetrics.live.board import Board
+from pushmetrics.receiver import Receiver
+from pushmetrics.testing import ManualClock
 
 DRIVER = ("component:rollout_driver", "limit_name:rollouts")
 SERVER = ("component:model_server", "limit_name:upstream_requests", "server:policy_model")
@@ -30,14 +33,14 @@ resources_server library_verifier  math_with_judge  limit  4  active  4  queued 
 
 END = """\
 
-Arrived in all                                      admitted  after a wait  timeouts  cancelled  contended ms
-rollout_driver   rollouts                                  0             0                    0             0
-model_server     upstream_requests policy_model           11             0         0          0             0
-resources_server library_verifier  math_with_judge         0             0                    0             0
+Arrived in all                                      peak  peak queue  contended  admitted  waited  timeouts  cancelled  exact
+rollout_driver   rollouts                              4           0         0%         0       0                    0    4/4
+model_server     upstream_requests policy_model        4           7        25%        22       0         0          0    5/5
+resources_server library_verifier  math_with_judge     4           0         0%         0       0                    0    3/4
 
 11 rollouts: 10 answered right, 1 given up by the client.
 3 flushes, 12 datagrams: all 13 counters arrived exactly as they happened.
-"""
+"""  # noqa: E501 - it is that wide where there is room
 
 
 class Terminal(io.StringIO):
@@ -47,42 +50,54 @@ class Terminal(io.StringIO):
         return True
 
 
-def some_readings(level: str = "standard", **server: int) -> Readings:
-    readings = Readings()
-    metrics = {"limit": 4, "active": 4, "queue_depth": 0, "queue_depth_peak": 0}
-    counts = {"admission_timeouts_total": 0, "admission_cancelled_total": 0}
-    if level != "core":
-        counts |= {"admissions_total": 0, "admissions_queued_total": 0, "contended_ms_total": 0}
+GAUGES = {"limit": 4, "active": 4, "queue_depth": 0, "active_peak": 4, "queue_depth_peak": 0}
+COUNTS = {
+    "admission_timeouts_total": 0,
+    "admission_cancelled_total": 0,
+    "admissions_total": 0,
+    "admissions_queued_total": 0,
+    "contended_ms_total": 0,
+}
+Values = dict[str, int]
+
+
+def feed(receiver: Receiver, level: str, server: Values) -> None:
+    """Push three limits; `server` is what is different about the second one."""
+    names = {metric.name for metric in metrics_at(level)}
     for tags in (DRIVER, SERVER, VERIFIER):
-        for name, value in (metrics | counts).items():
-            if (tags is SERVER or name != "admission_timeouts_total") and (level != "core" or "peak" not in name):
+        for name, value in (GAUGES | COUNTS).items():
+            if name in names and (tags is SERVER or name != "admission_timeouts_total"):
                 seen = server.get(name, value) if tags is SERVER else value
-                readings.take(f"gym.concurrency.{name}", "c" if name in counts else "g", seen, tags)
-    return readings
+                kind = "c" if name in COUNTS else "g"
+                receiver.feed(f"gym.concurrency.{name}:{seen}|{kind}|#{','.join(tags)}".encode())
 
 
-def drawn(stream: io.StringIO, settings: DemoSettings, *ticks: Readings, outcome: Outcome | None = None) -> list[str]:
+def drawn(stream: io.StringIO, settings: DemoSettings, *ticks: Values, outcome: Outcome | None = None) -> list[str]:
+    """The lines of a run with a flush every second; each is given as what is different about the model server."""
     view = PlainLines(stream)
-    view.begin(settings, "udp://127.0.0.1:50000")
-    for seconds, readings in enumerate(ticks):
-        view.tick(seconds, readings)
-    if outcome is not None:
-        view.end(ticks[-1], outcome)
+    with ManualClock() as clock:
+        receiver = Receiver(bucket_seconds=1)
+        view.begin(settings, "udp://127.0.0.1:50000", Board(receiver))
+        for seconds, values in enumerate(ticks):
+            feed(receiver, settings.level, values)
+            view.tick(seconds)
+            clock.stall(1)
+        if outcome is not None:
+            view.end(outcome)
     return stream.getvalue().splitlines()
 
 
 def test_a_pipe_gets_whole_names_and_all_numbers() -> None:
-    readings = some_readings(queue_depth=11, queue_depth_peak=15, admission_timeouts_total=3)
+    values = {"queue_depth": 11, "queue_depth_peak": 15, "admission_timeouts_total": 3}
 
-    assert drawn(io.StringIO(), DemoSettings(), readings) == TICK.splitlines()
+    assert drawn(io.StringIO(), DemoSettings(), values) == TICK.splitlines()
 
 
 def test_columns_stay_where_they_are_while_numbers_grow() -> None:
     settings = DemoSettings(concurrency=100)
-    small = some_readings()
-    large = some_readings(limit=100, active=100, queue_depth=200, queue_depth_peak=200, admission_timeouts_total=999)
+    large = {"limit": 100, "active": 100, "queue_depth": 200, "queue_depth_peak": 200, "admission_timeouts_total": 999}
 
-    lines = drawn(io.StringIO(), settings, small, large)
+    lines = drawn(io.StringIO(), settings, {}, large)
 
     starts = {tuple(word.start() for word in re.finditer("[a-z]+ ", line)) for line in lines if "model_server" in line}
     assert len(starts) == 1
@@ -94,7 +109,7 @@ def test_nothing_is_wider_than_the_terminal(width: int, level: str, monkeypatch:
     monkeypatch.setenv("COLUMNS", str(width))
     outcome = Outcome(rollouts={"right": 10, "refused": 2}, flushes=3, datagrams=12, comparison=Comparison(13, ()))
 
-    lines = drawn(Terminal(), DemoSettings(level=level), some_readings(level), outcome=outcome)
+    lines = drawn(Terminal(), DemoSettings(level=level), {}, outcome=outcome)
 
     assert max(map(len, lines)) <= width
     assert sum(line.startswith(("upstream_requests", "model_server")) for line in lines) == 2
@@ -127,16 +142,22 @@ def test_a_full_disk_is_an_error_and_a_reader_that_has_gone_is_none() -> None:
 def test_a_metric_that_the_level_lacks_has_no_column() -> None:
     outcome = Outcome(rollouts={}, flushes=3, datagrams=12, comparison=Comparison(4, ()))
 
-    text = "\n".join(drawn(io.StringIO(), DemoSettings(level="core"), some_readings("core"), outcome=outcome))
+    text = "\n".join(drawn(io.StringIO(), DemoSettings(level="core"), {}, outcome=outcome))
 
     assert "timeouts" in text
-    assert not re.search("peak|admitted|after a wait|contended", text)
+    assert not re.search("peak|admitted|waited|contended", text)
 
 
 def test_the_end_says_that_all_arrived() -> None:
-    outcome = Outcome(rollouts={"given up": 1, "right": 10}, flushes=3, datagrams=12, comparison=Comparison(13, ()))
+    outcome = Outcome(
+        rollouts={"given up": 1, "right": 10},
+        flushes=3,
+        datagrams=12,
+        comparison=Comparison(13, (), {DRIVER: (4, 4), SERVER: (5, 5), VERIFIER: (3, 4)}),
+    )
+    values = {"queue_depth_peak": 7, "admissions_total": 11, "contended_ms_total": 250}
 
-    lines = drawn(io.StringIO(), DemoSettings(), some_readings(admissions_total=11), outcome=outcome)
+    lines = drawn(io.StringIO(), DemoSettings(), values, values, outcome=outcome)
 
     assert lines[-8:] == END.splitlines()
 
@@ -151,7 +172,7 @@ def test_the_end_names_what_did_not_arrive() -> None:
         comparison=Comparison(13, (difference,)),
     )
 
-    lines = drawn(io.StringIO(), DemoSettings(), some_readings(), outcome=outcome)
+    lines = drawn(io.StringIO(), DemoSettings(), {}, outcome=outcome)
 
     assert lines[-4:] == [
         "0 rollouts: none.",
@@ -166,10 +187,10 @@ def test_with_an_agent_it_claims_no_more_than_it_knows() -> None:
     taken = Outcome(rollouts={}, flushes=3, datagrams=12)
     refused = Outcome(rollouts={}, flushes=3, datagrams=0, owed={"ECONNREFUSED": 1})
 
-    text = "\n".join(drawn(io.StringIO(), settings, some_readings(), outcome=taken))
+    text = "\n".join(drawn(io.StringIO(), settings, {}, outcome=taken))
 
     assert "to the Agent at udp://127.0.0.1:50000; this was pushed:" in text
     assert "Pushed in all" in text
     assert "nothing is compared" in text
     assert "this arrived:" not in text
-    assert "Is it running?" in "\n".join(drawn(io.StringIO(), settings, Readings(), outcome=refused))
+    assert "Is it running?" in "\n".join(drawn(io.StringIO(), settings, outcome=refused))

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from pushmetrics import cli
 from pushmetrics.demo import driver, program
-from pushmetrics.demo.listener import Listener
+from pushmetrics.demo.arrivals import Arrivals
 from pushmetrics.demo.plain import PlainLines
 from pushmetrics.demo.program import run_demo
 from pushmetrics.demo.settings import DemoSettings
@@ -37,15 +37,15 @@ def demo(*arguments: str) -> Result:
 
 
 def test_a_lost_datagram_is_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = Listener.datagram_received
+    take = Arrivals.feed
     datagrams = []
 
-    def lose_some(self: Listener, data: bytes, addr: object) -> None:
+    def lose_some(self: Arrivals, data: bytes) -> None:
         datagrams.append(data)
         if len(datagrams) % 5:
-            take(self, data, addr)
+            take(self, data)
 
-    monkeypatch.setattr(Listener, "datagram_received", lose_some)
+    monkeypatch.setattr(Arrivals, "feed", lose_some)
 
     result = demo()
 
@@ -55,8 +55,8 @@ def test_a_lost_datagram_is_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_unreadable_line_is_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = Listener.datagram_received
-    monkeypatch.setattr(Listener, "datagram_received", lambda self, data, addr: take(self, data + b"\nx:1|q", addr))
+    take = Arrivals.feed
+    monkeypatch.setattr(Arrivals, "feed", lambda self, data: take(self, data + b"\nx:1|q"))
 
     result = demo()
 
@@ -93,7 +93,7 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_too_few_open_files_are_noticed_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(resource, "getrlimit", lambda what: (64, 64))
-    monkeypatch.setattr(program, "Listener", None)
+    monkeypatch.setattr(program, "Arrivals", None)
 
     result = demo("--concurrency", "20")
 

@@ -1,0 +1,37 @@
+"""Types of options that click does not have."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+
+class Seconds(click.FloatRange):
+    """A range that knows that nan, which is neither below it nor above it, is not in it."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the seconds."""
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value} is not in the range {self.min}<=x<={self.max}.", param, ctx)
+        return seconds
+
+
+class HostPort(click.types.StringParamType):
+    """``host:port`` as a pair."""
+
+    name = "host:port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the host and the port."""
+        from ..errors import PushmetricsError
+        from ..listen import parse_host_port
+
+        try:
+            return parse_host_port(value)
+        except PushmetricsError as error:
+            self.fail(str(error), param, ctx)

@@ -1,0 +1,43 @@
+"""What the commands share: errors as one line, and their end."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+INSTALL = "pip install 'pushmetrics[cli]'"
+
+
+def missing(error: ModuleNotFoundError) -> str:
+    """Return what to do about a module that is missing; raises the error again when it is one of our own."""
+    package = (error.name or "pushmetrics").partition(".")[0]
+    if package == "pushmetrics":
+        raise error
+    return f"the command line needs {package}, which is not installed; run: {INSTALL}"
+
+
+def run(program: Callable[[], int], needed: str = "") -> NoReturn:
+    """Run a program and exit with its status. What goes wrong outside of it is one line.
+
+    `needed` says what the program needs of the system, for an error that comes from there.
+    """
+    import click
+
+    from ..errors import PushmetricsError
+
+    if sys.stdout is None:
+        raise click.ClickException("standard output is closed; there is nothing to write to")
+    logging.basicConfig(format="%(name)s: %(message)s")
+    try:
+        status = program()
+    except ModuleNotFoundError as error:
+        raise click.ClickException(missing(error)) from None
+    except BrokenPipeError:
+        raise  # Whoever read the output has gone; click ends the program quietly.
+    except PushmetricsError as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error}; {needed}" if needed else str(error)) from None
+    sys.exit(status)

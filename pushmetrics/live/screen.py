@@ -1,0 +1,112 @@
+"""The live table on a terminal, drawn over again and again; the terminal is left as it was found."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import TextIO
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.text import Text
+
+from .board import Board
+from .table import Table
+from .text import ASCII, UNICODE
+
+KEPT_RECORDS = 100
+
+
+def can_draw(stream: TextIO) -> bool:
+    """Return whether `stream` is a terminal that can be drawn on."""
+    console = _console(stream)
+    return stream.isatty() and console.is_terminal and not (console.is_dumb_terminal or console.legacy_windows)
+
+
+def _console(stream: TextIO) -> Console:
+    return Console(file=stream, highlight=False, markup=False, emoji=False)
+
+
+class Screen:
+    """The table of a board on a terminal, from :meth:`open` to :meth:`close`.
+
+    `title` is asked each time for what stands at the left and the right of the first line. What is logged meanwhile
+    would tear the picture: it is kept, shown instead of the `hint`, and handed on at the end.
+    """
+
+    def __init__(self, stream: TextIO, board: Board, title: Callable[[], tuple[str, str]], hint: str) -> None:
+        console = _console(stream)
+        self._board = board
+        self._title = title
+        self._hint = hint
+        self._log = _KeptLog()
+        self._table = Table(ASCII if console.options.ascii_only else UNICODE)
+        self._live = Live(
+            _Picture(self._lines),
+            console=console,
+            screen=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+
+    def open(self) -> None:
+        """Take the terminal over: its other page, so that this one is left as it was."""
+        self._log.begin()
+        self._live.start()
+
+    def refresh(self) -> None:
+        """Draw, at the size that the terminal has now."""
+        self._live.refresh()
+
+    def close(self) -> None:
+        """Give the terminal back. Doing so twice does no harm."""
+        self._live.stop()
+        self._log.end()
+
+    def _lines(self, width: int, height: int) -> list[Text]:
+        look = self._board.look(minutes=height, max_others=height)
+        return self._table.lines(look, width, height, self._title(), self._log.last or self._hint)
+
+
+class _Picture:
+    def __init__(self, draw: Callable[[int, int], list[Text]]) -> None:
+        self._draw = draw
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width, height = options.size
+        for line in self._draw(width, height)[:height]:
+            line.no_wrap = True
+            line.overflow = "crop"
+            yield line
+
+
+class _KeptLog(logging.Handler):
+    """Stands in for the handlers of the root logger, if standard error is a terminal, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = ""
+        self._records: deque[logging.LogRecord] = deque(maxlen=KEPT_RECORDS)
+        self._handlers: list[logging.Handler] | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._records.append(record)
+        self.last = record.getMessage()
+
+    def begin(self) -> None:
+        if sys.stderr.isatty():
+            root = logging.getLogger()
+            self._handlers, root.handlers = root.handlers, [self]
+
+    def end(self) -> None:
+        if self._handlers is None:
+            return
+        root = logging.getLogger()
+        root.handlers, self._handlers = self._handlers, None
+        for record in self._records:
+            root.handle(record)
+        self._records.clear()
