@@ -17,16 +17,12 @@ from .model import Descriptor, Sample
 
 
 class Block(NamedTuple):
-    """Lines of one sample that travel in one datagram, so that they are delivered together or not at all."""
+    """The lines `start` to `stop` of one sample, which travel in one datagram: all of them are delivered, or none."""
 
     data: bytes
     sample: Sample
     start: int
     stop: int
-
-    def delivered(self) -> None:
-        """Say so to the sample."""
-        self.sample.delivered(self.start, self.stop)
 
 
 class Datagram(NamedTuple):

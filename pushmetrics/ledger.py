@@ -35,10 +35,10 @@ class Ledger:
 
     def owed(self, totals: list[int], now: float) -> tuple[int, ...]:
         """Return the totals less what was delivered, after dropping what is older than MAX_AGE_SECONDS."""
-        if self.settled:
-            self._catch_up()
-        elif self._offered is not None:
+        if not self.settled:
             self._grow_older(totals, now)
+        elif self._offered is not None:
+            self._catch_up(self._offered)
         self.settled = False
         self._offered = totals
         self._offered_at = now
@@ -59,17 +59,17 @@ class Ledger:
 
     def write_off(self, totals: Sequence[int]) -> None:
         """Drop what is owed up to these totals."""
-        if self.settled:
-            self._catch_up()
+        if self.settled and self._offered is not None:
+            self._catch_up(self._offered)
         for place, total in enumerate(totals):
             if total > self._delivered[place]:
                 self.expired[place] += total - self._delivered[place]
                 self._delivered[place] = total
 
-    def _catch_up(self) -> None:
-        if self._offered is not None:
-            self._delivered = self._offered
-            self._offered = None
+    def _catch_up(self, offered: list[int]) -> None:
+        self._delivered = offered
+        self._offered = None
+        if self._marks:
             self._marks.clear()
 
     def _grow_older(self, totals: list[int], now: float) -> None:

@@ -108,22 +108,24 @@ class Peak:
 
     def add(self, bucket: int, value: int) -> int:
         """Take a value of `bucket` in, and return the peak to show."""
-        if self.delivered:
-            self.delivered = False
-            if self._late > self._of_bucket:
-                # What came late belongs to its new bucket now: a later sample of that must not be lower.
-                self._of_bucket = self._late
-            self._undelivered = self._late = 0
         if bucket != self._bucket:
-            self._late = self._undelivered if bucket == self._bucket + 1 else 0
+            late = 0 if self.delivered or bucket != self._bucket + 1 else self._undelivered
+            self._late = late
             self._bucket = bucket
             self._of_bucket = self._undelivered = value
-        else:
-            if value > self._of_bucket:
-                self._of_bucket = value
-            if value > self._undelivered:
-                self._undelivered = value
-        return max(self._of_bucket, self._late)
+            self.delivered = False
+            return late if late > value else value
+        if self.delivered:
+            # What came late belongs to this bucket now: a later sample of it must not be lower.
+            if self._late > self._of_bucket:
+                self._of_bucket = self._late
+            self._undelivered = self._late = 0
+            self.delivered = False
+        if value > self._of_bucket:
+            self._of_bucket = value
+        if value > self._undelivered:
+            self._undelivered = value
+        return self._late if self._late > self._of_bucket else self._of_bucket
 
 
 class _Plan(NamedTuple):
@@ -232,9 +234,12 @@ class Series:
         """Read the limits; raises whatever one of them raises."""
         now = clock.monotonic()
         bucket = int(clock.wall() // BUCKET_SECONDS)
-        members = tuple(self.members.values())
-        readings = [member.read(now) for member in members]
-        gauges, totals = readings[0] if len(readings) == 1 else _combine(readings)
+        members = self.members.values()
+        if len(members) == 1:
+            (member,) = members
+            gauges, totals = member.read(now)
+        else:
+            gauges, totals = _combine([member.read(now) for member in members])
         self._sampled_at = now
         if members:
             self._limit = gauges[0]

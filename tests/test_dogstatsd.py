@@ -106,7 +106,7 @@ class TestTemplates:
         for block in blocks:
             assert block.data.count(b"\n") == block.stop - block.start - 1
             assert len(block.data) <= max_bytes or b"\n" not in block.data
-            block.delivered()
+            block.sample.delivered(block.start, block.stop)
         assert sample.lines == list(range(len(sample)))
 
         # A signed gauge is a change, not a value, for some receivers; an exponent is no number for others.
@@ -240,7 +240,7 @@ class TestPacking:
                 refused += 1
             else:
                 for block in part.blocks:
-                    block.delivered()
+                    block.sample.delivered(block.start, block.stop)
 
         fits = len(f"ns.{lines[place]}:7|g|#k:v") <= 512
         assert refused == (not fits)

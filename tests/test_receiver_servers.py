@@ -1,16 +1,18 @@
 """The receiver makes of the same lines, bucket by bucket, what Datadog's own server ships.
 
-Two streams go to both at the same moment: generated lines, and what a Reporter sends while a program is busy with its
-limits. What that server is known to do otherwise is listed in servers/datadog_server.py; lines that would meet it
-(packed values, sample rates, histograms, sets) are left out here.
+Three streams go to both at the same moment: generated lines, what a Reporter sends while a program is busy with its
+limits, and what `pushmetrics demo` sends. What that server is known to do otherwise is listed in
+servers/datadog_server.py; lines that would meet it (packed values, sample rates, histograms, sets) are left out here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import os
 import random
 import socket
+import sys
 import time
 from collections import defaultdict
 from contextlib import closing, suppress
@@ -158,6 +160,15 @@ class Relay(asyncio.DatagramProtocol):
         self.both.send(data)
 
 
+async def start_demo(port: int) -> asyncio.subprocess.Process:
+    await asyncio.to_thread(wait_for_the_middle_of_a_bucket)
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pushmetrics", "demo", "--agent", "--plain", "--duration", "4", "--level", "full"),
+        env={**os.environ, "DD_DOGSTATSD_URL": f"udp://127.0.0.1:{port}"},
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+
+
 async def run_reporter(both: Both, seconds: float) -> list[bytes]:
     """Let a Reporter report busy limits for some seconds; return the datagrams that it sent."""
     rng = random.Random(5)
@@ -185,12 +196,14 @@ async def run_reporter(both: Both, seconds: float) -> list[bytes]:
         registry=registry,
         constant_tags=["team:judge"],
     )
+    demo = await start_demo(port)
     async with reporter:
         workers = [asyncio.create_task(work()) for _ in range(15)]
         await asyncio.sleep(seconds)
         for worker in workers:
             worker.cancel()
         await asyncio.wait(workers)
+        assert await demo.wait() == 0
         # The last flush comes when it closes, so not at the end of a bucket.
         await asyncio.to_thread(wait_for_the_middle_of_a_bucket)
     await asyncio.sleep(0.1)
@@ -300,9 +313,14 @@ def test_lines_are_refused_by_both_or_by_none(run: Run) -> None:
 
 def test_the_stream_of_the_reporter_had_everything_in_it(run: Run) -> None:
     names = {series.name.rpartition(".")[2] for series in run.both.receiver.series() if series.name.startswith("gym.")}
-    queued = [series.total for series in run.both.receiver.series("gym.concurrency.admission_timeouts_total")]
+    queued = [
+        series.total
+        for series in run.both.receiver.series("gym.concurrency.admission_timeouts_total", component="judge")
+    ]
 
     assert {"limit", "active", "queue_depth", "queue_duration_ms", "admissions_total"} <= names
     assert len(queued) == 3
     assert sum(queued) > 0
     assert len(run.recorded) > 11
+    for component in ("rollout_driver", "model_server", "resources_server"):
+        assert run.both.receiver.series("gym.concurrency.admissions_total", component=component)

@@ -242,9 +242,11 @@ class SemaphoreMachine(RuleBasedStateMachine):
         self.loop = make_loop(self.clock, self.timer_of_the_attempt_that_begins)
         if eager:
             self.loop.set_task_factory(eager_task)
-        self.loop.set_exception_handler(lambda _, context: self.errors.append(context.get("exception", context)))
+        self.loop.set_exception_handler(
+            lambda _, context: self.errors.append(context.get("exception") or AssertionError(context["message"]))
+        )
         self.threads = ThreadPoolExecutor(1)
-        self.errors: list[Any] = []
+        self.errors: list[BaseException] = []
         self.failed = False
         self.attempts: list[Attempt] = []
         self.beginning: Attempt | None = None

@@ -121,8 +121,8 @@ class _Flush:
                     raise
             else:
                 break
-        for block in datagram.blocks:
-            block.delivered()
+        for _, sample, start, stop in datagram.blocks:
+            sample.delivered(start, stop)
         self.datagrams += 1
         self.bytes += len(datagram.data)
         if self._transport.burst and self.datagrams % self._transport.burst == 0:
