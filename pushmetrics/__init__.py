@@ -1,4 +1,4 @@
-"""The state of every asyncio concurrency limit on a Datadog dashboard.
+"""The state of an asyncio program's concurrency limits, pushed to Datadog.
 
 >>> import asyncio
 >>> from pushmetrics import MeteredSemaphore, Reporter

@@ -1,6 +1,6 @@
 """The metric table: the only source of names, kinds, units and descriptions.
 
-Documentation, ``metadata.csv`` and dashboards are checked against it. Units are from Datadog's list of metric units
+The documentation is checked against it. Units are from Datadog's list of metric units
 (https://docs.datadoghq.com/metrics/units/), which knows ``task`` but neither ``slot`` nor ``permit``.
 """
 
@@ -79,7 +79,7 @@ HEALTH_METRICS = (
     Metric("series_rejected_total", COUNT, "", "Series not sent because max_series was reached."),
     Metric("flush_lag_ms", GAUGE, "millisecond", "How late the flush began."),
     Metric("flush_duration_ms", GAUGE, "millisecond", "How long the previous flush took."),
-    Metric("send_failures_total", COUNT, "error", "Datagrams that the kernel or the receiver refused."),
+    Metric("send_failures_total", COUNT, "error", "Sends that were refused; what they held is kept."),
     Metric("counts_expired_total", COUNT, "", "Events dropped because the Agent was away for too long."),
 )
 

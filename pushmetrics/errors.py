@@ -40,4 +40,4 @@ class ReporterStateError(PushmetricsError, RuntimeError):
 
 
 class SampleError(PushmetricsError):
-    """A limit could not be read, or gave something that is not a finite number."""
+    """A limit gave a gauge below 0."""

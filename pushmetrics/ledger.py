@@ -35,10 +35,11 @@ class Ledger:
 
     def owed(self, totals: list[int], now: float) -> tuple[int, ...]:
         """Return the totals less what was delivered, after dropping what is older than MAX_AGE_SECONDS."""
-        if not self.settled:
-            self._grow_older(totals, now)
-        elif self._offered is not None:
-            self._catch_up(self._offered)
+        if self._offered is not None:
+            if self.settled:
+                self._catch_up(self._offered)
+            else:
+                self._grow_older(self._offered, now)
         self.settled = False
         self._offered = totals
         self._offered_at = now
@@ -72,9 +73,9 @@ class Ledger:
         if self._marks:
             self._marks.clear()
 
-    def _grow_older(self, totals: list[int], now: float) -> None:
+    def _grow_older(self, offered: list[int], now: float) -> None:
         marks = self._marks
         if not marks or self._offered_at - marks[-1][0] >= MARK_SECONDS:
-            marks.append((self._offered_at, totals.copy()))
+            marks.append((self._offered_at, offered))
         while marks and now - marks[0][0] > MAX_AGE_SECONDS:
             self.write_off(marks.popleft()[1])

@@ -48,7 +48,7 @@ def parse_host_port(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if bracketed else host
-    good = colon and port.isascii() and port.isdigit() and int(port) <= 65535
+    good = colon and port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
     if good and host != "localhost":
         try:
             good = (ip_address(host).version == 6) == bracketed

@@ -18,6 +18,7 @@ from .errors import InvalidTypeError, InvalidValueError, ReporterStateError
 from .ledger import MAX_AGE_SECONDS
 from .model import Limit, Sample, Tags
 from .series import Member, Series
+from .tags import normalize
 
 logger = logging.getLogger("pushmetrics")
 
@@ -51,6 +52,7 @@ class Registry:
         """Events dropped because they waited for the Agent for too long."""
         self._lock = threading.RLock()
         self._series: dict[Tags, Series] = {}  # Those that have ended stay for as long as they are billed.
+        self._ended: dict[Tags, Series] = {}  # Those among them.
         self._rejected: dict[Tags, Series] = {}
         self._rejection_logged = False
         self._wants_waits = False
@@ -71,13 +73,14 @@ class Registry:
         with self._lock:
             self._take_over_gone()
             tags = limit.tags
-            series = self._series.get(tags) or self._rejected.get(tags) or self._new_series(tags)
-            if id(limit) in series.members:
+            series = self._series.get(tags) or self._rejected.get(tags)
+            if series is not None and id(limit) in series.members:
                 return
-            member = Member(limit, self._gone.append)
-            member.key = id(limit)
-            member.counters = limit.counters
+            member = self._member(limit)
+            if series is None:
+                series = self._new_series(tags)
             series.add(member)
+            self._ended.pop(tags, None)
 
     def unregister(self, limit: Limit) -> None:
         """Stop reporting `limit`: what it has counted is sent, and its series ends unless others share its tags.
@@ -96,6 +99,9 @@ class Registry:
             series = self._series.get(limit.tags)
             return series is not None and id(limit) in series.members
 
+    def __bool__(self) -> bool:
+        return True  # An empty one is a registry, too: `registry or Registry()` shall not replace it.
+
     def __len__(self) -> int:
         """Return the number of series that are reported, those with a last sample still to deliver included."""
         with self._lock:
@@ -106,7 +112,8 @@ class Registry:
         """Yield a sample of each series, read at the moment at which it is yielded.
 
         A limit that can not be read is logged once and left out. Until a sample is called delivered, what it counts
-        is in the next one, too: collecting takes nothing away.
+        is in the next one, too. Only the latest sample of a series can be called delivered, and the level decides
+        which waits are kept: so collect from a registry of your own, not beside a reporter.
         """
         with self._lock:
             self._keep_waits(LEVELS.index(level) == len(LEVELS) - 1)
@@ -119,6 +126,8 @@ class Registry:
             with lock:
                 if series.finished:
                     continue
+                if series.failing:
+                    series.write_off_what_is_old()
                 try:
                     sample = series.sample(level, namespace, constant_tags)
                 except Exception:
@@ -145,7 +154,7 @@ class Registry:
                     "counts and peaks. Close that one first, or give this one a Registry() of its own"
                 )
             self._reporter = reporter
-            for series in self._series.values():
+            for series in (*self._series.values(), *self._rejected.values()):
                 series.write_off_what_is_old()
 
     def detach(self, reporter: Any) -> None:
@@ -153,6 +162,20 @@ class Registry:
         with self._lock:
             if self._reporter is reporter:
                 self._reporter = None
+
+    def _member(self, limit: Limit) -> Member:
+        if not all(isinstance(tag, str) and tag and normalize(tag) == tag for tag in limit.tags):
+            raise InvalidValueError(
+                f"register: the tags of a limit are in Datadog's normal form, as limit_tags() makes them, "
+                f"got {limit.tags!r}"
+            )
+        try:
+            member = Member(limit, self._gone.append)
+        except TypeError:
+            raise InvalidTypeError(f"register: a limit can be referenced weakly, and {limit!r} can not") from None
+        member.key = id(limit)
+        member.counters = limit.counters
+        return member
 
     def _new_series(self, tags: Tags) -> Series:
         series = Series(tags, self._lock)
@@ -186,22 +209,22 @@ class Registry:
     def _remove(self, member: Member) -> None:
         series = member.series
         series.remove(member)
-        if not series.members:
-            self._rejected.pop(series.tags, None)
+        if not series.members and self._rejected.pop(series.tags, None) is None:
+            self._ended[series.tags] = series
 
     def _forget_old(self) -> None:
         """Make room: drop the series that have ended and are no longer billed or waited for."""
         now = clock.monotonic()
-        for tags, series in list(self._series.items()):
-            if series.ended_at is not None:
-                max_age = BILLED_SECONDS if series.finished else MAX_AGE_SECONDS
-                if now - series.ended_at > max_age:
-                    series.give_up()
-                    self.counts_expired += series.take_expired()
-                    del self._series[tags]
+        for tags, series in list(self._ended.items()):
+            max_age = BILLED_SECONDS if series.finished else MAX_AGE_SECONDS
+            if now - (series.ended_at or now) > max_age:
+                series.give_up()
+                self.counts_expired += series.take_expired()
+                del self._series[tags], self._ended[tags]
         while self._rejected and len(self._series) < self.max_series:
             tags = next(iter(self._rejected))
             series = self._rejected.pop(tags)
+            series.write_off_what_is_old()
             self._series[tags] = series
 
     def _keep_waits(self, wanted: bool) -> None:

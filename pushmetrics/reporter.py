@@ -25,6 +25,10 @@ CLOSE_SECONDS = 2.0
 """How long :meth:`Reporter.aclose` takes at the most, whatever the Agent does."""
 
 
+SILENT_SECONDS = 30.0
+"""How long nothing more is said of an Agent after it was said that it went: it may come and go at each flush."""
+
+
 class FlushResult(NamedTuple):
     """What one flush did."""
 
@@ -105,7 +109,10 @@ class Reporter:
         self._phase = min(self._settings.flush_interval, BUCKET_SECONDS) * (0.1 + 0.7 * os.urandom(1)[0] / 255)
         self._task: asyncio.Task[None] | None = None
         self._flushing: asyncio.Lock | None = None
-        self._unreachable = False
+        self._pid = 0
+        self._closing = False
+        self._reasons: set[str] = set()  # Why the sink did not take everything, as far as it was said.
+        self._silent_until = 0.0
         self._failing = False
 
     def __repr__(self) -> str:
@@ -119,7 +126,8 @@ class Reporter:
     @property
     def is_running(self) -> bool:
         """Whether it has been started, has not been closed, and has a loop to run in."""
-        return self._task is not None and not self._task.done() and not self._task.get_loop().is_closed()
+        task = self._task
+        return task is not None and not task.done() and not task.get_loop().is_closed() and self._pid == os.getpid()
 
     async def start(self) -> None:
         """Begin to report in the running loop; the first flush follows at once.
@@ -129,11 +137,12 @@ class Reporter:
         if self._sink is None:
             logger.info("Reporting is switched off by %s.", self._settings.sources["enabled"])
             return
-        if self.is_running:
+        if self.is_running or self._closing:
             raise ReporterStateError(f"{self!r} is running already")
         self._registry.attach(self)
         self._warn_of_interval()
         self._flushing = asyncio.Lock()
+        self._pid = os.getpid()  # A task is copied by a fork and does not run in the child.
         self._task = asyncio.create_task(self._run(), name="pushmetrics-reporter")
 
     async def flush(self) -> FlushResult:
@@ -153,19 +162,23 @@ class Reporter:
         if task is None or self._sink is None:
             return
         loop = task.get_loop()
+        self._closing = True
         try:
             if loop is asyncio.get_running_loop():
-                async with asyncio.timeout(CLOSE_SECONDS):
+                async with asyncio.timeout(CLOSE_SECONDS * 0.9):
                     task.cancel()
                     await asyncio.wait([task])
                     await self._flush(lag=0.0)
             elif not loop.is_closed():
                 loop.call_soon_threadsafe(task.cancel)
         except TimeoutError:
-            logger.warning("The last flush did not end within %g s; what it held is lost.", CLOSE_SECONDS)
+            logger.warning("The last flush did not end within %g s; what it held is lost.", CLOSE_SECONDS * 0.9)
         finally:
-            self._registry.detach(self)
-            await self._sink.aclose()
+            try:
+                await self._close_sink(self._sink)
+            finally:
+                self._registry.detach(self)
+                self._closing = False
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -198,24 +211,34 @@ class Reporter:
             await clock.sleep(delay)
             await self._flush(lag=max(0.0, clock.monotonic() - due))
 
+    async def _close_sink(self, sink: Sink) -> None:
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS * 0.1):
+                await sink.aclose()
+        except Exception:
+            logger.exception("%s could not be closed.", sink)
+
     async def _flush(self, lag: float) -> FlushResult:
         assert self._sink is not None, "only a started reporter flushes"
         assert self._flushing is not None, "only a started reporter flushes"
         async with self._flushing:
             began = clock.monotonic()
             settings = self._settings
+            collected = self._registry.collect(settings.level, settings.namespace, settings.constant_tags)
+            samples = chain(collected, self._health_sample())
             self._health.flush_lag_ms = int(lag * 1000)
             try:
-                collected = self._registry.collect(settings.level, settings.namespace, settings.constant_tags)
-                delivery = await self._sink.push(chain(collected, self._health_sample()))
-            except Exception as error:
+                delivery = await self._sink.push(samples)
+                self._log_reachability(delivery)
+                self._failing = False
+            except BaseException as error:
+                if not self._is_the_sinks_fault(error):
+                    raise
                 if not self._failing:
                     logger.exception("%s failed; what it did not deliver is kept. This is said once.", self._sink)
                 self._failing = True
                 delivery = Delivery(failures={type(error).__name__: 1})
-            else:
-                self._failing = False
-                self._log_reachability(delivery)
+            await _drain(samples)
             self._health.note(delivery, clock.monotonic() - began)
             return FlushResult(self._registry.series_collected, delivery.datagrams, delivery.bytes, delivery.failures)
 
@@ -223,14 +246,25 @@ class Reporter:
         # The last sample of each flush: a receiver knows by it that the flush is complete.
         yield self._health.sample()
 
+    def _is_the_sinks_fault(self, error: BaseException) -> bool:
+        """Whether a sink raised it: it may wait for something that somebody cancels, who does not mean the flush."""
+        if isinstance(error, asyncio.CancelledError):
+            task = asyncio.current_task()
+            return task is not None and not task.cancelling()
+        return isinstance(error, Exception)
+
     def _log_reachability(self, delivery: Delivery) -> None:
-        """Say it when the Agent goes and when it is back, not at each flush."""
-        if delivery.failures and not self._unreachable:
-            self._unreachable = True
+        """Say it when the Agent goes and when it is back, not at each flush, and not more often than once a minute."""
+        new = delivery.failures.keys() - self._reasons
+        if clock.monotonic() < self._silent_until:
+            return
+        if new:
+            self._reasons |= new
+            self._silent_until = clock.monotonic() + SILENT_SECONDS
             reasons = ", ".join(f"{reason} ({count})" for reason, count in delivery.failures.items())
             logger.warning("%s does not take everything: %s. What was refused is kept.", self._sink, reasons)
-        elif not delivery.failures and self._unreachable:
-            self._unreachable = False
+        elif not delivery.failures and self._reasons:
+            self._reasons.clear()
             logger.info("%s takes everything again.", self._sink)
 
     def _warn_of_interval(self) -> None:
@@ -242,6 +276,13 @@ class Reporter:
                 interval,
                 BUCKET_SECONDS,
             )
+
+
+async def _drain(samples: Iterator[Sample]) -> None:
+    """Read what a sink left of a flush, so that counts which nobody takes grow older."""
+    for number, _ in enumerate(samples):
+        if number % 100 == 99:
+            await asyncio.sleep(0)
 
 
 def seconds_to_next_tick(wall: float, interval: float, phase: float) -> float:

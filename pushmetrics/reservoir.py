@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 CAPACITY = 500
@@ -30,7 +31,8 @@ class Reservoir:
             return
         place = int(self._generator().random() * self.total)
         if place < CAPACITY:
-            values[place] = value
+            with suppress(IndexError):  # Another thread took values back meanwhile.
+                values[place] = value
 
     def choose(self) -> tuple[tuple[float, ...], int]:
         """Return values and a whole number k, so that each value returned stands for k values added.

@@ -258,7 +258,9 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
             counters.admission_rejected += 1
             raise QueueFullError(self._message(f"the queue is full, max_queue_depth={self._max_queue_depth}"))
 
-        loop = self._get_loop()  # type: ignore[attr-defined]  # The base class's own check that it has one loop.
+        loop = _get_running_loop()
+        if loop is not self._loop:  # The base class's own check that it has one loop.
+            loop = self._get_loop()  # type: ignore[attr-defined]  # Of the base class.
         waiter: asyncio.Future[bool] = loop.create_future()
         timer = None if timeout is None else loop.call_later(timeout, self._time_out, waiter)
         queued_at = clock.monotonic()
@@ -266,8 +268,9 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
             counters.contended_since = queued_at
             self._waiters_thread = get_ident()
         waiters[waiter] = queued_at
-        if len(waiters) > counters.queue_depth_peak:
-            counters.queue_depth_peak = len(waiters)
+        depth = len(waiters)
+        if depth > counters.queue_depth_peak:
+            counters.queue_depth_peak = depth
         if self._value > 0:  # Freed since the caller looked, by another thread or the garbage collector.
             self._value -= 1
             self._pass_on()
@@ -318,10 +321,12 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         value = self._value
-        if value < self._bound_value and not self._waiters:
-            self._value = value + 1
+        if value >= self._bound_value:
+            self.release()  # Which raises.
+        elif self._waiters:
+            self._pass_on()
         else:
-            self.release()
+            self._value = value + 1
 
     def release(self) -> None:
         """Give a slot back; the first waiter, if there is one, owns it from now on.

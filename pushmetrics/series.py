@@ -48,22 +48,25 @@ class Member(weakref.ref[Limit]):
     key: int
     series: Series
 
-    def read(self, now: float) -> Reading:
-        """Read the limit and start its peaks anew; all zeros but the totals when it is gone."""
-        counters = self.counters
-        slots = counters.limit
+    def gauges(self) -> tuple[int, int, int, int]:
+        """Return active, available, queue depth and oldest wait; raises what the limit raises."""
         limit = self()
         if limit is None:
-            active = queue_depth = oldest_wait_ms = 0
-            available = slots
-        else:
-            active, available, queue_depth, oldest_wait_ms = limit.gauges()
-            # One negative number makes the union of their bits negative, and anything but integers has none.
-            if active | available | queue_depth | oldest_wait_ms < 0:
-                raise SampleError(
-                    f"gauges are at least 0, got active {active}, available {available}, "
-                    f"queue depth {queue_depth}, oldest wait {oldest_wait_ms}"
-                )
+            return 0, self.counters.limit, 0, 0
+        active, available, queue_depth, oldest_wait_ms = gauges = limit.gauges()
+        # One negative number makes the union of their bits negative, and anything but integers has none.
+        if active | available | queue_depth | oldest_wait_ms < 0:
+            raise SampleError(
+                f"gauges are at least 0, got active {active}, available {available}, "
+                f"queue depth {queue_depth}, oldest wait {oldest_wait_ms}"
+            )
+        return gauges
+
+    def read(self, now: float, gauges: tuple[int, int, int, int]) -> Reading:
+        """Return the whole reading, and start the peaks anew."""
+        active, available, queue_depth, oldest_wait_ms = gauges
+        counters = self.counters
+        slots = counters.limit
         active_peak, counters.lowest_value = slots - counters.lowest_value, slots - active
         queue_peak, counters.queue_depth_peak = counters.queue_depth_peak, queue_depth
         seen, self.contended_ms = self.contended_ms, counters.contended_ms(now)
@@ -180,6 +183,8 @@ class Series:
         """Whether the last sample, which says that it has ended, was delivered."""
         self.failing = False
         """Whether the last attempt to sample it raised."""
+        self.samples = 0
+        """Samples that were taken."""
         self.plan = _plan("core", False, False)
         self.descriptor = Descriptor("", self.plan.names, self.plan.kinds, tags)
         self._number_of_limits = 0  # That it has had so far.
@@ -237,9 +242,11 @@ class Series:
         members = self.members.values()
         if len(members) == 1:
             (member,) = members
-            gauges, totals = member.read(now)
+            gauges, totals = member.read(now, member.gauges())
         else:
-            gauges, totals = _combine([member.read(now) for member in members])
+            # All gauges first: if one can not be read, the others have lost nothing yet.
+            readable = [(member, member.gauges()) for member in members]
+            gauges, totals = _combine([member.read(now, reading) for member, reading in readable])
         self._sampled_at = now
         if members:
             self._limit = gauges[0]
@@ -299,7 +306,9 @@ class Series:
         return values, one_in
 
     def delivered(self, sample: SeriesSample, start: int, stop: int) -> None:
-        """Take the lines `start` to `stop` of the last sample as delivered."""
+        """Take the lines `start` to `stop` of the last sample as delivered; an older one has no say any more."""
+        if sample.number != self.samples:
+            return
         self._undelivered_lines -= stop - start
         if start == 0 and stop >= len(sample.values):
             self._ledger.settled = self._active_peak.delivered = self._queue_peak.delivered = True
@@ -352,7 +361,7 @@ class Series:
 class SeriesSample(Sample):
     """A sample that tells its series what of it was delivered."""
 
-    __slots__ = ("series",)
+    __slots__ = ("number", "series")
 
     def __init__(self, series: Series, values: tuple[int, ...], waits: tuple[float, ...] = (), one_in: int = 1) -> None:
         self.descriptor = series.descriptor
@@ -360,6 +369,7 @@ class SeriesSample(Sample):
         self.waits = waits
         self.one_in = one_in
         self.series = series
+        self.number = series.samples = series.samples + 1
 
     def delivered(self, start: int = 0, stop: int | None = None) -> None:
         """Move the lines out of what the series has still to deliver."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,6 +101,30 @@ async def test_an_agent_that_is_away_for_an_hour_gets_the_last_five_minutes() ->
             assert sink.total("admissions_total") + registry.counts_expired == limit.admissions == 360
             await reporter.flush()
         assert sink.total("counts_expired_total") == registry.counts_expired
+
+
+async def test_only_what_was_owed_then_expires_however_long_the_interval() -> None:
+    ledger = Ledger(1)
+    ledger.owed([5], 0)
+    assert ledger.owed([12], 600) == (7,)
+    assert ledger.expired == [5]
+
+
+async def test_an_agent_that_is_really_away_for_an_hour_gets_the_last_five_minutes(tmp_path: Path) -> None:
+    registry = Registry()
+    limit = MeteredSemaphore(1, component="c", limit_name="l", registry=registry)
+    other = MeteredSemaphore(1, component="d", limit_name="l", registry=registry)
+    with ManualClock() as clock:
+        async with Reporter(registry=registry, sink=f"unix://{tmp_path}/missing.socket") as reporter:
+            for _ in range(360):
+                for each in (limit, other):
+                    await each.acquire()
+                    each.release()
+                await clock.advance(10)
+            owed = [sample.value("admissions_total") for sample in registry.collect("standard")]
+            assert all(28 <= count <= 32 for count in owed)
+            assert sum(owed) + registry.counts_expired == 720
+            assert reporter.statistics().series == 2
 
 
 async def test_a_reporter_that_starts_an_hour_late_does_not_report_the_hour() -> None:

@@ -84,10 +84,26 @@ def test_a_sample_delivered_in_parts_moves_the_counts_of_those_parts_only() -> N
     queued = names.index("admissions_queued_total")
 
     sample.delivered(queued, len(sample))
+    (again,) = registry.collect("standard")
+    assert again.value("admissions_total") == 1
+    again.delivered(queued, len(sample))
+    again.delivered(0, queued)
 
-    assert only(registry, deliver=False)["admissions_total"] == 1
-    sample.delivered(0, queued)
     assert only(registry)["admissions_total"] == 0
+
+
+def test_an_older_sample_has_no_say_any_more() -> None:
+    registry = Registry()
+    limit = limit_of(registry, 5)
+    admit(limit)
+    (old,) = registry.collect("standard")
+    admit(limit)
+    (new,) = registry.collect("standard")
+
+    old.delivered()
+
+    assert new.value("admissions_total") == 2
+    assert only(registry)["admissions_total"] == 2
 
 
 def test_metrics_that_a_limit_can_not_have_are_missing() -> None:
@@ -449,6 +465,66 @@ def test_a_limit_that_can_not_be_read_costs_its_own_series_and_one_warning(
     assert len(collect(registry)) == 3
     assert before in registry
     assert after in registry
+
+
+async def test_a_limit_that_could_not_be_read_for_an_hour_does_not_report_the_hour() -> None:
+    registry = Registry()
+    broken = Broken()
+    registry.register(broken)
+    with ManualClock() as clock:
+        for _ in range(360):
+            broken.counters.admissions += 1
+            collect(registry)
+            await clock.advance(10)
+        broken.answer = (1, 0, 0, 0)
+
+        assert only(registry)["admissions_total"] <= 1
+
+    assert registry.counts_expired >= 359
+
+
+def test_a_member_that_can_not_be_read_takes_nothing_from_the_others() -> None:
+    registry = Registry()
+    broken = Broken()
+    limit = MeteredSemaphore(4, component="broken", limit_name="l", registry=registry)
+    broken.tags = limit.tags
+    registry.register(broken)
+    admit(limit)
+    limit.release()
+    assert collect(registry) == {}
+    broken.answer = (0, 1, 0, 0)
+
+    assert only(registry)["active_peak"] == 1
+
+
+@pytest.mark.parametrize("tags", [("a:b\n",), ("A:b",), (7,), ("",)])
+def test_tags_that_are_not_in_normal_form_are_refused(tags: Any) -> None:
+    registry = Registry()
+    broken = Broken()
+    broken.tags = tags
+    with pytest.raises(PushmetricsError, match="normal form"):
+        registry.register(broken)
+    assert collect(registry) == {}
+
+
+def test_what_can_not_be_referenced_weakly_is_refused_and_leaves_nothing() -> None:
+    class Slotted:
+        __slots__ = ("counters", "tags")
+
+        def gauges(self) -> tuple[int, int, int, int]:
+            return 0, 1, 0, 0
+
+    registry = Registry()
+    slotted = Slotted()
+    slotted.tags = ("component:slotted",)
+    slotted.counters = Counters(1)
+    with pytest.raises(PushmetricsError, match="referenced weakly"):
+        registry.register(slotted)
+    assert len(registry) == 0
+
+
+def test_an_empty_registry_is_true() -> None:
+    assert Registry()
 
 
 def test_what_is_no_limit_is_refused() -> None:

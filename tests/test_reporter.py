@@ -353,6 +353,59 @@ class TestWhenSomethingGoesWrong:
         assert sink.closed
         assert "did not end within" in caplog.text
 
+    async def test_a_sink_that_gives_nonsense_back_is_a_failing_sink(self, caplog: pytest.LogCaptureFixture) -> None:
+        class Nonsense(RecordingSink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                return None  # type: ignore[return-value]  # That is the test.
+
+        async with Reporter(registry=Registry(), sink=Nonsense()) as reporter:
+            assert (await reporter.flush()).failures == {"AttributeError": 1}
+            assert reporter.is_running
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+    async def test_a_sink_whose_own_work_is_cancelled_is_a_failing_sink(self, caplog: pytest.LogCaptureFixture) -> None:
+        class Cancelled(RecordingSink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                raise asyncio.CancelledError
+
+        async with Reporter(registry=Registry(), sink=Cancelled()) as reporter:
+            assert (await reporter.flush()).failures == {"CancelledError": 1}
+            assert reporter.is_running
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+    async def test_a_sink_that_can_not_be_closed_hurts_nobody(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Unclosable(RecordingSink):
+            def __init__(self, error: Exception | None) -> None:
+                super().__init__()
+                self.error = error
+
+            async def aclose(self) -> None:
+                if self.error is None:
+                    await asyncio.Event().wait()
+                else:
+                    raise self.error
+
+        monkeypatch.setattr("pushmetrics.reporter.CLOSE_SECONDS", 0.2)
+        for error in (ZeroDivisionError(), None):
+            async with asyncio.timeout(5), Reporter(registry=Registry(), sink=Unclosable(error)):
+                pass
+        assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+
+    async def test_an_agent_that_comes_and_goes_at_each_flush_does_not_flood_the_log(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO, logger="pushmetrics")
+        sink = RecordingSink()
+        with ManualClock() as clock:
+            async with Reporter(registry=Registry(), sink=sink, flush_interval=0.1):
+                for _ in range(300):
+                    sink.refusing = not sink.refusing
+                    await clock.advance(0.1)
+
+        assert len(caplog.records) <= 4
+
     async def test_cancelling_the_program_ends_it(self) -> None:
         sink = RecordingSink()
 

@@ -306,6 +306,32 @@ def test_a_frame_taken_in_part_is_sent_again_whole_on_a_new_connection(
         run(program)
 
 
+def test_a_push_cancelled_in_the_middle_of_a_frame_leaves_nothing_of_it(
+    run: Callable[[Program], None], path: Path
+) -> None:
+    registry = Registry(max_series=3000)
+    limits = admitted(registry, 2000)
+
+    with Reader(path, socket.SOCK_STREAM) as reader:
+
+        async def program() -> None:
+            sink = DogStatsDSink(f"unixstream://{path}")
+            stuck = asyncio.create_task(sink.push(samples(registry)))
+            stalled, _ = await asyncio.to_thread(reader.socket.accept)
+            await asyncio.sleep(0.05)
+            stuck.cancel()
+            await asyncio.gather(stuck, return_exceptions=True)
+            with stalled:
+                first = total(await asyncio.to_thread(read_frames, stalled))
+
+            reading = asyncio.create_task(asyncio.to_thread(accept_and_read, reader))
+            assert (await sink.push(samples(registry))).failures == {}
+            await sink.aclose()
+            assert first + total(await reading) == len(limits)
+
+        run(program)
+
+
 def test_a_peer_that_hangs_up_is_followed_by_one_new_connection(run: Callable[[Program], None], path: Path) -> None:
     registry = Registry()
     (limit,) = admitted(registry, 1)

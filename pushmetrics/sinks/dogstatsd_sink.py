@@ -33,8 +33,8 @@ class DogStatsDSink:
     """Pushes samples to a Datadog Agent, or to any other DogStatsD server.
 
     Args:
-        address: ``"udp://host:port"``, ``"unix:///path"`` or ``"unixstream:///path"``; None for the address in the
-            DD_* variables, ``udp://localhost:8125`` if there is none.
+        address: ``"udp://host:port"``, ``"unix:///path"`` or ``"unixstream:///path"``; None for the address in
+            PUSHMETRICS_SINK or the DD_* variables, ``udp://localhost:8125`` if there is none.
         max_datagram_bytes: Size of a datagram in bytes, 512 to 8192; by default 1432 for UDP and 8192 for Unix
             sockets.
 
@@ -68,6 +68,9 @@ class DogStatsDSink:
         except OSError as error:
             flush.failures[_reason(error)] += 1
             self._transport.close()
+        except BaseException:  # Cancelled, perhaps in the middle of a frame.
+            self._transport.close()
+            raise
         return Delivery(flush.datagrams, flush.bytes, dict(flush.failures))
 
     async def aclose(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
+import os
 import socket
 from contextlib import suppress
 from socket import SO_ERROR, SOL_SOCKET
@@ -50,8 +50,8 @@ class UdpTransport:
             sock.send(data)
         # On loopback the refusal of this very datagram is pending by now.
         error = sock.getsockopt(SOL_SOCKET, SO_ERROR)
-        if error == errno.ECONNREFUSED:
-            raise ConnectionRefusedError(error, "nobody listens on the port")
+        if error:
+            raise OSError(error, os.strerror(error))
 
     async def writable(self) -> None:
         """Wait until the send buffer has room."""
