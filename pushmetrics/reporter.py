@@ -254,7 +254,7 @@ class Reporter:
         return isinstance(error, Exception)
 
     def _log_reachability(self, delivery: Delivery) -> None:
-        """Say it when the Agent goes and when it is back, not at each flush, and not more often than once a minute."""
+        """Say it when the Agent goes and when it is back: not at each flush, and at most once in SILENT_SECONDS."""
         new = delivery.failures.keys() - self._reasons
         if clock.monotonic() < self._silent_until:
             return

@@ -22,6 +22,10 @@ BUCKET_SECONDS = 10
 _WITH_VALUES = tuple(metric for metric in metrics_at("full") if metric.kind is not DISTRIBUTION)
 _GAUGES = tuple(metric.name for metric in _WITH_VALUES if metric.kind is not COUNT)
 _COUNTS = tuple(metric.name for metric in _WITH_VALUES if metric.kind is COUNT)
+_LIMIT, _AVAILABLE = _GAUGES.index("limit"), _GAUGES.index("available")
+_ACTIVE_PEAK, _QUEUE_PEAK = _GAUGES.index("active_peak"), _GAUGES.index("queue_depth_peak")
+_OLDEST_WAIT = _GAUGES.index("oldest_wait_ms")
+_TIMEOUTS, _REJECTED = _COUNTS.index("admission_timeouts_total"), _COUNTS.index("admission_rejected_total")
 _CONTENDED = _COUNTS.index("contended_ms_total")
 _TOTALS = tuple(
     (place, name.removesuffix("_total")) for place, name in enumerate(_COUNTS) if name != "contended_ms_total"
@@ -88,11 +92,12 @@ def _combine(readings: list[Reading]) -> Reading:
     """
     if not readings:
         return [0] * len(_GAUGES), [0] * len(_COUNTS)
-    gauges = list(map(list, zip(*(gauges for gauges, _ in readings), strict=True)))
-    counts = list(map(list, zip(*(counts for _, counts in readings), strict=True)))
-    return [*map(sum, gauges[:-1]), max(gauges[-1])], [
-        max(column) if place == _CONTENDED else sum(column) for place, column in enumerate(counts)
-    ]
+    gauges = zip(*(gauges for gauges, _ in readings), strict=True)
+    counts = zip(*(counts for _, counts in readings), strict=True)
+    return (
+        [max(column) if place == _OLDEST_WAIT else sum(column) for place, column in enumerate(gauges)],
+        [max(column) if place == _CONTENDED else sum(column) for place, column in enumerate(counts)],
+    )
 
 
 class Peak:
@@ -249,23 +254,23 @@ class Series:
             gauges, totals = _combine([member.read(now, reading) for member, reading in readable])
         self._sampled_at = now
         if members:
-            self._limit = gauges[0]
+            self._limit = gauges[_LIMIT]
             self._ending = 0
         else:
-            gauges[0] = gauges[2] = self._limit or 0  # limit and available
+            gauges[_LIMIT] = gauges[_AVAILABLE] = self._limit or 0
             self._ending = self._number_of_limits
         if self._gone is not _NOTHING_GONE:
-            gauges[4] = max(gauges[4], self._gone[0])
-            gauges[5] = max(gauges[5], self._gone[1])
+            gauges[_ACTIVE_PEAK] = max(gauges[_ACTIVE_PEAK], self._gone[0])
+            gauges[_QUEUE_PEAK] = max(gauges[_QUEUE_PEAK], self._gone[1])
             totals[_CONTENDED] = max(totals[_CONTENDED], self._gone[2])
             self._gone = _NOTHING_GONE
-        gauges[4] = self._active_peak.add(bucket, gauges[4])
-        gauges[5] = self._queue_peak.add(bucket, gauges[5])
+        gauges[_ACTIVE_PEAK] = self._active_peak.add(bucket, gauges[_ACTIVE_PEAK])
+        gauges[_QUEUE_PEAK] = self._queue_peak.add(bucket, gauges[_QUEUE_PEAK])
         totals[_CONTENDED] = self._contended_ms = self._contended_ms + totals[_CONTENDED]
 
         owed = self._ledger.owed(totals, now)
-        can_time_out = owed[0] > 0  # Of a limit that is gone, perhaps.
-        can_reject = owed[-1] > 0
+        can_time_out = owed[_TIMEOUTS] > 0  # Of a limit that is gone, perhaps.
+        can_reject = owed[_REJECTED] > 0
         for member in members:
             counters = member.counters
             if counters.can_time_out:
