@@ -14,7 +14,7 @@ from typing import Any
 
 from . import clock
 from .catalog import LEVELS
-from .errors import InvalidTypeError, InvalidValueError, ReporterStateError
+from .errors import InvalidTypeError, InvalidValueError, ReporterStateError, shown
 from .ledger import MAX_AGE_SECONDS
 from .model import Limit, Sample, Tags
 from .series import Member, Series
@@ -40,9 +40,9 @@ class Registry:
 
     def __init__(self, max_series: int = 1000) -> None:
         if isinstance(max_series, bool) or not isinstance(max_series, int):
-            raise InvalidTypeError(f"max_series: expected an integer of at least 1, got {max_series!r}")
+            raise InvalidTypeError(f"max_series: expected an integer of at least 1, got {shown(max_series)}")
         if max_series < 1:
-            raise InvalidValueError(f"max_series: expected an integer of at least 1, got {max_series!r}")
+            raise InvalidValueError(f"max_series: expected an integer of at least 1, got {shown(max_series)}")
         self.max_series = max_series
         self.series_rejected = 0
         """Sets of tags that were not reported because max_series was reached, counted when they come."""
@@ -68,7 +68,8 @@ class Registry:
         """
         if not isinstance(limit, Limit):
             raise InvalidTypeError(
-                f"register: expected a MeteredSemaphore, or an object with tags, counters and gauges(), got {limit!r}"
+                "register: expected a MeteredSemaphore, or an object with tags, counters and gauges(), "
+                f"got {shown(limit)}"
             )
         with self._lock:
             self._take_over_gone()
@@ -167,12 +168,12 @@ class Registry:
         if not all(isinstance(tag, str) and tag and normalize(tag) == tag for tag in limit.tags):
             raise InvalidValueError(
                 f"register: the tags of a limit are in Datadog's normal form, as limit_tags() makes them, "
-                f"got {limit.tags!r}"
+                f"got {shown(limit.tags)}"
             )
         try:
             member = Member(limit, self._gone.append)
         except TypeError:
-            raise InvalidTypeError(f"register: a limit can be referenced weakly, and {limit!r} can not") from None
+            raise InvalidTypeError(f"register: a limit can be referenced weakly, and {shown(limit)} can not") from None
         member.key = id(limit)
         member.counters = limit.counters
         return member

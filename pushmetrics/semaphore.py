@@ -29,6 +29,7 @@ from .errors import (
     InvalidValueError,
     OverReleaseError,
     QueueFullError,
+    shown,
 )
 from .model import Counters, LimitStatistics, Tags
 from .registry import Registry, default_registry
@@ -437,9 +438,9 @@ def _checked_count(argument: str, value: object) -> int:
             raise TypeError
         count = operator.index(value)  # type: ignore[arg-type]  # Whatever is no integer is refused right here.
     except TypeError:
-        raise InvalidTypeError(f"{argument}: expected an integer of at least 0, got {value!r}") from None
+        raise InvalidTypeError(f"{argument}: expected an integer of at least 0, got {shown(value)}") from None
     if count < 0:
-        raise InvalidValueError(f"{argument}: expected an integer of at least 0, got {value!r}")
+        raise InvalidValueError(f"{argument}: expected an integer of at least 0, got {shown(value)}")
     return count
 
 
@@ -453,10 +454,10 @@ def _checked_timeout(argument: str, value: object) -> float | None:
         seconds = float(value)
     except TypeError:
         raise InvalidTypeError(
-            f"{argument}: expected seconds as a number of at least 0, or None, got {value!r}"
+            f"{argument}: expected seconds as a number of at least 0, or None, got {shown(value)}"
         ) from None
     except (OverflowError, ValueError):  # 10**400, Decimal("sNaN")
         seconds = math.nan
     if not math.isfinite(seconds) or seconds < 0:
-        raise InvalidValueError(f"{argument}: expected finite seconds of at least 0, or None, got {value!r}")
+        raise InvalidValueError(f"{argument}: expected finite seconds of at least 0, or None, got {shown(value)}")
     return seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import InvalidTypeError
+from ..errors import InvalidTypeError, shown
 from ..model import Sink
 from .console import ConsoleSink
 from .dogstatsd_sink import DogStatsDSink
@@ -21,6 +21,6 @@ def resolve_sink(sink: str | Sink | None) -> Sink:
     if isinstance(sink, type) or not isinstance(sink, Sink):
         raise InvalidTypeError(
             "sink: expected None, an address such as 'udp://localhost:8125', or an object with push() and aclose(), "
-            f"got {sink!r}"
+            f"got {shown(sink)}"
         )
     return sink

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Iterator
 
 from ..dogstatsd import Block, Datagram, Template, pack
-from ..errors import InvalidTypeError, InvalidValueError
+from ..errors import InvalidTypeError, InvalidValueError, shown
 from ..model import Delivery, Descriptor, Sample
 from ..settings import Address, parse_address, sink_address
 from .official_client import LineSuffix
@@ -167,7 +167,7 @@ def _reason(error: OSError) -> str:
 def _checked(max_datagram_bytes: object) -> int:
     allowed = f"max_datagram_bytes: expected an integer from {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES}"
     if isinstance(max_datagram_bytes, bool) or not isinstance(max_datagram_bytes, int):
-        raise InvalidTypeError(f"{allowed}, got {max_datagram_bytes!r}")
+        raise InvalidTypeError(f"{allowed}, got {shown(max_datagram_bytes)}")
     if not MIN_DATAGRAM_BYTES <= max_datagram_bytes <= MAX_DATAGRAM_BYTES:
-        raise InvalidValueError(f"{allowed}, got {max_datagram_bytes!r}")
+        raise InvalidValueError(f"{allowed}, got {shown(max_datagram_bytes)}")
     return max_datagram_bytes
