@@ -17,7 +17,7 @@ from .catalog import LEVELS
 from .errors import InvalidTypeError, InvalidValueError, ReporterStateError, shown
 from .ledger import MAX_AGE_SECONDS
 from .model import Limit, Sample, Tags
-from .series import Member, Series
+from .series import BUCKET_SECONDS, Member, Series, Wanted
 from .tags import normalize
 
 logger = logging.getLogger("pushmetrics")
@@ -25,6 +25,9 @@ logger = logging.getLogger("pushmetrics")
 BILLED_SECONDS = 3600.0
 """A set of tags is billed for the hour in which it was sent
 (https://docs.datadoghq.com/account_management/billing/custom_metrics/)."""
+
+SERIES_AT_A_TIME = 16
+"""How many series are read at the same moment: to take the lock and to look at the clocks costs as much as to read one."""
 
 
 class Registry:
@@ -60,6 +63,7 @@ class Registry:
         # callback only appends, and the next caller takes over what they counted.
         self._gone: deque[Member] = deque()
         self._reporter: Any = None
+        self._wanted: Wanted | None = None
 
     def register(self, limit: Limit) -> None:
         """Report `limit` from now on; registering it again does nothing.
@@ -117,20 +121,29 @@ class Registry:
         which waits are kept: so collect from a registry of your own, not beside a reporter.
         """
         with self._lock:
+            # One object for equal ones: a series compares it at each flush with what it is prepared for.
+            wanted = Wanted(level, namespace, constant_tags)
+            self._wanted = wanted = self._wanted if wanted == self._wanted else wanted
             self._keep_waits(LEVELS.index(level) == len(LEVELS) - 1)
             self._take_over_gone()
             self._forget_old()
             all_series = list(self._series.values())
             self.series_collected = 0
-        lock = self._lock
-        for series in all_series:
-            with lock:
-                if series.finished:
+        for first in range(0, len(all_series), SERIES_AT_A_TIME):
+            yield from self._samples(all_series[first : first + SERIES_AT_A_TIME], wanted)
+
+    def _samples(self, some_series: list[Series], wanted: Wanted) -> list[Sample]:
+        samples: list[Sample] = []
+        with self._lock:
+            now = clock.monotonic()
+            bucket = int(clock.wall() // BUCKET_SECONDS)
+            for series in some_series:
+                if not series.members and series.finished:
                     continue
                 if series.failing:
                     series.write_off_what_is_old()
                 try:
-                    sample = series.sample(level, namespace, constant_tags)
+                    samples.append(series.sample(wanted, now, bucket))
                 except Exception:
                     if not series.failing:
                         logger.warning(
@@ -142,8 +155,8 @@ class Registry:
                     continue
                 series.failing = False
                 self.counts_expired += series.take_expired()
-                self.series_collected += 1
-            yield sample
+            self.series_collected += len(samples)
+        return samples
 
     def attach(self, reporter: Any) -> None:
         """Make `reporter` the only one of this registry; raises :class:`ReporterStateError` if there is another."""

@@ -6,13 +6,13 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import cache
-from operator import itemgetter
+from operator import itemgetter, neg
 from typing import NamedTuple
 
 from . import clock
 from .catalog import COUNT, DISTRIBUTION, metrics_at
 from .errors import SampleError
-from .ledger import MAX_AGE_SECONDS, Ledger
+from .ledger import MAX_AGE_SECONDS, Ledger, Totals
 from .model import Counters, Descriptor, Kind, Limit, Sample, Tags
 from .reservoir import Reservoir
 
@@ -22,22 +22,20 @@ BUCKET_SECONDS = 10
 _WITH_VALUES = tuple(metric for metric in metrics_at("full") if metric.kind is not DISTRIBUTION)
 _GAUGES = tuple(metric.name for metric in _WITH_VALUES if metric.kind is not COUNT)
 _COUNTS = tuple(metric.name for metric in _WITH_VALUES if metric.kind is COUNT)
-_LIMIT, _AVAILABLE = _GAUGES.index("limit"), _GAUGES.index("available")
-_ACTIVE_PEAK, _QUEUE_PEAK = _GAUGES.index("active_peak"), _GAUGES.index("queue_depth_peak")
-_OLDEST_WAIT = _GAUGES.index("oldest_wait_ms")
 _TIMEOUTS, _REJECTED = _COUNTS.index("admission_timeouts_total"), _COUNTS.index("admission_rejected_total")
 _CONTENDED = _COUNTS.index("contended_ms_total")
-_TOTALS = tuple(
-    (place, name.removesuffix("_total")) for place, name in enumerate(_COUNTS) if name != "contended_ms_total"
-)
-"""Of each count but the contended time, its place and its name in the counters."""
+_TOTALS = tuple(name.removesuffix("_total") for name in _COUNTS if name != "contended_ms_total")
+"""The names in the counters of all counts but the contended time."""
 
-Reading = tuple[list[int], list[int]]
-"""The gauges of a limit and the totals of its counts, each in the order of the catalogue.
+Reading = tuple[int, ...]
+"""The gauges of a limit and the totals of its counts, each in the order of the catalogue, and what it can do.
 
 The contended time is the one count that is no total: it is the time since the last reading.
 """
-
+_LARGEST = frozenset({_GAUGES.index("oldest_wait_ms"), len(_GAUGES) + _CONTENDED})
+"""The places of a reading that do not add up. Two limits that are contended at the same time are not contended for twice
+that time, and the oldest waiter of two queues is the older one."""
+_NOTHING_READ: Reading = (0,) * (len(_WITH_VALUES) + 2)
 
 _NOTHING_GONE = (0, 0, 0)
 
@@ -71,69 +69,86 @@ class Member(weakref.ref[Limit]):
         active, available, queue_depth, oldest_wait_ms = gauges
         counters = self.counters
         slots = counters.limit
-        active_peak, counters.lowest_value = slots - counters.lowest_value, slots - active
-        queue_peak, counters.queue_depth_peak = counters.queue_depth_peak, queue_depth
-        seen, self.contended_ms = self.contended_ms, counters.contended_ms(now)
-        return [slots, active, available, queue_depth, active_peak, queue_peak, oldest_wait_ms], [
+        active_peak = slots - counters.lowest_value
+        counters.lowest_value = slots - active
+        queue_peak = counters.queue_depth_peak
+        counters.queue_depth_peak = queue_depth
+        seen = self.contended_ms
+        self.contended_ms = contended_ms = counters.contended_ms(now)
+        return (
+            slots,
+            active,
+            available,
+            queue_depth,
+            active_peak,
+            queue_peak,
+            oldest_wait_ms,
             counters.admission_timeouts,
             counters.admission_cancelled,
-            self.contended_ms - seen,
+            contended_ms - seen,
             counters.admissions,
             counters.admissions_queued,
             counters.admission_rejected,
-        ]
+            counters.can_time_out,
+            counters.can_reject,
+        )
+
+    def totals(self, contended_ms: int = 0) -> Totals:
+        """Return what the limit has counted, in the order of the counts, with `contended_ms` in its place."""
+        totals = [getattr(self.counters, name) for name in _TOTALS]
+        totals.insert(_CONTENDED, contended_ms)
+        return tuple(totals)
 
 
-def _combine(readings: list[Reading]) -> Reading:
-    """Return the reading of limits with equal tags: the sums, but for two.
-
-    Two limits that are contended at the same time are not contended for twice that time, and the oldest waiter of two
-    queues is the older one.
-    """
+def _combined(readings: list[Reading]) -> Reading:
+    """Return the reading of limits with equal tags, or of none."""
     if not readings:
-        return [0] * len(_GAUGES), [0] * len(_COUNTS)
-    gauges = zip(*(gauges for gauges, _ in readings), strict=True)
-    counts = zip(*(counts for _, counts in readings), strict=True)
-    return (
-        [max(column) if place == _OLDEST_WAIT else sum(column) for place, column in enumerate(gauges)],
-        [max(column) if place == _CONTENDED else sum(column) for place, column in enumerate(counts)],
-    )
+        return _NOTHING_READ
+    columns = zip(*readings, strict=True)
+    return tuple(max(column) if place in _LARGEST else sum(column) for place, column in enumerate(columns))
 
 
-class Peak:
-    """The highest value since the last delivered sample, and no lower than another sample of the same bucket.
+class Peaks:
+    """The highest values of active and queue depth since the last delivered sample, and no lower than in another
+    sample of the same bucket.
 
     The Agent keeps the last gauge of a bucket, so a later sample of a bucket repeats the bucket's peak. What could
     not be delivered in its bucket is shown in the next one, and then forgotten.
     """
 
-    __slots__ = ("_bucket", "_late", "_of_bucket", "_undelivered", "delivered")
+    __slots__ = ("_active", "_bucket", "_queue", "active_owed", "queue_owed")
 
     def __init__(self) -> None:
-        self._bucket = self._of_bucket = self._undelivered = self._late = 0
-        self.delivered = False
-        """Set when the peak last returned was delivered; what follows from that is done when the next value comes."""
+        self._bucket = self._active = self._queue = 0
+        self.active_owed = self.queue_owed = 0
+        """The peak of the last sample's bucket, what came late from the one before left out; 0 once delivered."""
 
-    def add(self, bucket: int, value: int) -> int:
-        """Take a value of `bucket` in, and return the peak to show."""
-        if bucket != self._bucket:
-            late = 0 if self.delivered or bucket != self._bucket + 1 else self._undelivered
-            self._late = late
+    def add(self, bucket: int, active: int, queue: int) -> tuple[int, int]:
+        """Take values of `bucket` in, and return the peaks to show."""
+        if bucket == self._bucket:
+            if active > self.active_owed:
+                self.active_owed = active
+            if queue > self.queue_owed:
+                self.queue_owed = queue
+            least_active, least_queue = self._active, self._queue
+        else:
+            on_time = bucket == self._bucket + 1
+            least_active = self.active_owed if on_time else 0
+            least_queue = self.queue_owed if on_time else 0
             self._bucket = bucket
-            self._of_bucket = self._undelivered = value
-            self.delivered = False
-            return late if late > value else value
-        if self.delivered:
-            # What came late belongs to this bucket now: a later sample of it must not be lower.
-            if self._late > self._of_bucket:
-                self._of_bucket = self._late
-            self._undelivered = self._late = 0
-            self.delivered = False
-        if value > self._of_bucket:
-            self._of_bucket = value
-        if value > self._undelivered:
-            self._undelivered = value
-        return self._late if self._late > self._of_bucket else self._of_bucket
+            self.active_owed = active
+            self.queue_owed = queue
+        self._active = active = active if active > least_active else least_active
+        self._queue = queue = queue if queue > least_queue else least_queue
+        return active, queue
+
+
+class Wanted(NamedTuple):
+    """What a reporter wants of every series."""
+
+    level: str
+    namespace: str
+    constant_tags: Tags
 
 
 class _Plan(NamedTuple):
@@ -177,6 +192,30 @@ class Series:
     base, so what was refused is in the next sample again, and nothing is in two delivered ones.
     """
 
+    # There may be ten thousand of them, and a flush goes through all: what is small is fast.
+    __slots__ = (
+        "_contended_ms",
+        "_ending",
+        "_gone",
+        "_last",
+        "_ledger",
+        "_limit",
+        "_number_of_limits",
+        "_offered_waits",
+        "_only",
+        "_peaks",
+        "_sampled_at",
+        "_shape",
+        "_waits",
+        "descriptor",
+        "ended_at",
+        "failing",
+        "lock",
+        "members",
+        "plan",
+        "tags",
+    )
+
     def __init__(self, tags: Tags, lock: threading.RLock) -> None:
         self.tags = tags
         self.lock = lock
@@ -184,14 +223,12 @@ class Series:
         self.members: dict[int, Member] = {}
         self.ended_at: float | None = None
         """Monotonic time at which the last limit went, None while there is one."""
-        self.finished = False
-        """Whether the last sample, which says that it has ended, was delivered."""
         self.failing = False
         """Whether the last attempt to sample it raised."""
-        self.samples = 0
-        """Samples that were taken."""
         self.plan = _plan("core", False, False)
         self.descriptor = Descriptor("", self.plan.names, self.plan.kinds, tags)
+        self._shape: tuple[Wanted | None, bool, bool] = (None, False, False)  # What these two are for.
+        self._only: Member | None = None  # The only member; None if there are several, or none.
         self._number_of_limits = 0  # That it has had so far.
         self._limit: int | None = None  # When it was last sampled.
         self._sampled_at = clock.monotonic()  # Or made, as long as it was not sampled.
@@ -199,36 +236,38 @@ class Series:
         self._contended_ms = 0
         # Of the limits that have gone since the last sample: both peaks, and the contended time.
         self._gone = _NOTHING_GONE
-        self._active_peak = Peak()
-        self._queue_peak = Peak()
+        self._peaks = Peaks()
         self._waits: Reservoir | None = None
         # The oldest waits that were sampled and not delivered, with the bucket in which that was.
         self._offered_waits: tuple[int, tuple[float, ...], int] | None = None
-        # Of the last sample: the lines still to be delivered, and the number of limits if there was none left.
-        self._undelivered_lines = 0
-        self._ending = 0
-        self._planned_for: tuple[object, ...] = ()
+        self._last = SeriesSample()  # Nothing of this one is undelivered.
+        self._ending = 0  # The number of limits that it has had when it was last sampled, if there was none left.
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last sample, which says that it has ended, was delivered."""
+        # Unless another limit came before that, be it for a moment.
+        return self._ending == self._number_of_limits and not self._last.undelivered and not self.members
 
     def add(self, member: Member) -> None:
         """Let a limit be part of the series; what it counts from now on is reported."""
         counters = member.counters
         member.series = self
         member.contended_ms = counters.contended_ms(clock.monotonic())
-        for place, name in _TOTALS:
-            self._ledger.shift(place, getattr(counters, name))
+        self._ledger.shift(member.totals())
         counters.waits = None if self._waits is None else self._waits.add
         self.members[member.key] = member
+        self._only = member if len(self.members) == 1 else None
         self._number_of_limits += 1
         self.ended_at = None
-        self.finished = False
 
     def remove(self, member: Member) -> None:
         """Take over what a limit counted that is gone, or that is not to be reported any more."""
         del self.members[member.key]
+        self._only = next(iter(self.members.values())) if len(self.members) == 1 else None
         counters = member.counters
         now = clock.monotonic()
-        for place, name in _TOTALS:
-            self._ledger.shift(place, -getattr(counters, name))
+        self._ledger.shift(tuple(map(neg, member.totals())))
         self._gone = (
             max(self._gone[0], counters.limit - counters.lowest_value),
             max(self._gone[1], counters.queue_depth_peak),
@@ -240,55 +279,72 @@ class Series:
             if self._limit is None:
                 self._limit = counters.limit
 
-    def sample(self, level: str, namespace: str, constant_tags: Tags) -> SeriesSample:
-        """Read the limits; raises whatever one of them raises."""
-        now = clock.monotonic()
-        bucket = int(clock.wall() // BUCKET_SECONDS)
-        members = self.members.values()
-        if len(members) == 1:
-            (member,) = members
-            gauges, totals = member.read(now, member.gauges())
+    def sample(self, wanted: Wanted, now: float, bucket: int) -> SeriesSample:
+        """Read the limits; raises whatever one of them raises.
+
+        `now` is the monotonic time, and `bucket` the number of the Agent's bucket.
+        """
+        only = self._only
+        if only is not None:
+            reading = only.read(now, only.gauges())
         else:
             # All gauges first: if one can not be read, the others have lost nothing yet.
-            readable = [(member, member.gauges()) for member in members]
-            gauges, totals = _combine([member.read(now, reading) for member, reading in readable])
+            readable = [(member, member.gauges()) for member in self.members.values()]
+            reading = _combined([member.read(now, gauges) for member, gauges in readable])
+        (
+            limit,
+            active,
+            available,
+            queue_depth,
+            active_peak,
+            queue_peak,
+            oldest_wait_ms,
+            timeouts,
+            cancelled,
+            contended_ms,
+            admissions,
+            admissions_queued,
+            rejected,
+            can_time_out,
+            can_reject,
+        ) = reading
         self._sampled_at = now
-        if members:
-            self._limit = gauges[_LIMIT]
+        if self.members:
+            self._limit = limit
             self._ending = 0
         else:
-            gauges[_LIMIT] = gauges[_AVAILABLE] = self._limit or 0
+            limit = available = self._limit or 0
             self._ending = self._number_of_limits
         if self._gone is not _NOTHING_GONE:
-            gauges[_ACTIVE_PEAK] = max(gauges[_ACTIVE_PEAK], self._gone[0])
-            gauges[_QUEUE_PEAK] = max(gauges[_QUEUE_PEAK], self._gone[1])
-            totals[_CONTENDED] = max(totals[_CONTENDED], self._gone[2])
+            active_peak = max(active_peak, self._gone[0])
+            queue_peak = max(queue_peak, self._gone[1])
+            contended_ms = max(contended_ms, self._gone[2])
             self._gone = _NOTHING_GONE
-        gauges[_ACTIVE_PEAK] = self._active_peak.add(bucket, gauges[_ACTIVE_PEAK])
-        gauges[_QUEUE_PEAK] = self._queue_peak.add(bucket, gauges[_QUEUE_PEAK])
-        totals[_CONTENDED] = self._contended_ms = self._contended_ms + totals[_CONTENDED]
+        self._settle()
+        active_peak, queue_peak = self._peaks.add(bucket, active_peak, queue_peak)
+        self._contended_ms = contended_ms = self._contended_ms + contended_ms
+        owed = self._ledger.owed((timeouts, cancelled, contended_ms, admissions, admissions_queued, rejected), now)
 
-        owed = self._ledger.owed(totals, now)
-        can_time_out = owed[_TIMEOUTS] > 0  # Of a limit that is gone, perhaps.
-        can_reject = owed[_REJECTED] > 0
-        for member in members:
-            counters = member.counters
-            if counters.can_time_out:
-                can_time_out = True
-            if counters.can_reject:
-                can_reject = True
-        planned_for = (level, can_time_out, can_reject, namespace, constant_tags)
-        if planned_for != self._planned_for:
-            self._planned_for = planned_for
-            self.plan = plan = _plan(level, can_time_out, can_reject)
-            self.descriptor = Descriptor(namespace, plan.names, plan.kinds, self.tags + constant_tags)
-        values = self.plan.select((*gauges, *owed))
+        # It may owe a count that only a limit could have that is gone.
+        shape = (wanted, bool(can_time_out or owed[_TIMEOUTS]), bool(can_reject or owed[_REJECTED]))
+        if shape != self._shape:
+            self._shape = shape
+            self.plan = plan = _plan(wanted.level, *shape[1:])
+            self.descriptor = Descriptor(wanted.namespace, plan.names, plan.kinds, self.tags + wanted.constant_tags)
+        values = self.plan.select(
+            (limit, active, available, queue_depth, active_peak, queue_peak, oldest_wait_ms) + owed  # noqa: RUF005 - twice as fast
+        )
+        self._last = sample = SeriesSample()
+        sample.series = self
+        sample.descriptor = self.descriptor
+        sample.values = values
         if self._waits is None:
-            self._undelivered_lines = len(values)
-            return SeriesSample(self, values)
-        waits, one_in = self._choose_waits(self._waits, bucket)
-        self._undelivered_lines = len(values) + len(waits)
-        return SeriesSample(self, values, waits, one_in)
+            sample.waits, sample.one_in = (), 1
+        else:
+            sample.waits, sample.one_in = self._choose_waits(self._waits, bucket)
+        sample.undelivered = len(values) + len(sample.waits)
+        sample.parts = ()
+        return sample
 
     def keep_waits(self, wanted: bool) -> None:
         """Say whether the limits shall note the wait of each waiter, for the distribution of the level "full"."""
@@ -310,74 +366,72 @@ class Series:
             self._offered_waits = (bucket, values, one_in)
         return values, one_in
 
-    def delivered(self, sample: SeriesSample, start: int, stop: int) -> None:
-        """Take the lines `start` to `stop` of the last sample as delivered; an older one has no say any more."""
-        if sample.number != self.samples:
-            return
-        self._undelivered_lines -= stop - start
-        if start == 0 and stop >= len(sample.values):
-            self._ledger.settled = self._active_peak.delivered = self._queue_peak.delivered = True
-        else:
-            self._delivered_in_part(sample, start, stop)
-        if sample.waits and self._waits is not None:
+    def waits_delivered(self, sample: SeriesSample, start: int, stop: int) -> None:
+        """Make room for new waits at once: those of the lines `start` to `stop` of `sample` were delivered."""
+        if sample is self._last and self._waits is not None:
             first = len(sample.values)
             self._waits.remove(sample.waits[max(0, start - first) : max(0, stop - first)], sample.one_in)
-        if self._undelivered_lines == 0:
-            self._ledger.settled = True
-            self._offered_waits = None
-            # Unless another limit came before this was delivered, be it for a moment.
-            self.finished = self._ending == self._number_of_limits
 
-    def _delivered_in_part(self, sample: SeriesSample, start: int, stop: int) -> None:
+    def _settle(self) -> None:
+        """Take over what of the last sample was delivered; an older one has no say any more."""
+        last = self._last
+        peaks = self._peaks
+        if not last.undelivered:
+            self._ledger.settle()
+            peaks.active_owed = peaks.queue_owed = 0
+            self._offered_waits = None
+            return
+        parts, last.parts = last.parts, ()
         plan = self.plan
-        self._ledger.settle([(place, sample.values[line]) for line, place in plan.counts if start <= line < stop])
-        if start <= plan.active_peak < stop:
-            self._active_peak.delivered = True
-        if start <= plan.queue_peak < stop:
-            self._queue_peak.delivered = True
+        for start, stop in parts:
+            self._ledger.settle_part((place, last.values[line]) for line, place in plan.counts if start <= line < stop)
+            if start <= plan.active_peak < stop:
+                peaks.active_owed = 0
+            if start <= plan.queue_peak < stop:
+                peaks.queue_owed = 0
 
     def give_up(self) -> None:
         """Drop what it owes; it has ended, and nobody has taken its last sample for too long."""
-        self._ledger.write_off([0] * len(_COUNTS))
+        self._settle()
+        self._ledger.write_off((0,) * len(_COUNTS))
 
     def write_off_what_is_old(self) -> None:
         """Drop what was counted while nobody reported for so long that nobody knows when it was."""
         now = clock.monotonic()
         if now - self._sampled_at > MAX_AGE_SECONDS:
-            totals = [0] * len(_COUNTS)
+            self._settle()
             for member in self.members.values():
                 member.contended_ms = member.counters.contended_ms(now)
-                for place, name in _TOTALS:
-                    totals[place] += getattr(member.counters, name)
+            counted = [member.totals() for member in self.members.values()]
+            totals = [sum(column) for column in zip((0,) * len(_COUNTS), *counted, strict=True)]
             totals[_CONTENDED] = self._contended_ms
-            self._ledger.write_off(totals)
+            self._ledger.write_off(tuple(totals))
 
     def take_expired(self) -> int:
         """Return the number of events dropped since the last call because nobody took them for too long."""
-        expired = self._ledger.expired
-        if not any(expired):
-            return 0
-        events = sum(expired[place] for place, _ in _TOTALS)
-        for place in range(len(expired)):
-            expired[place] = 0
-        return events
+        expired, self._ledger.expired = self._ledger.expired, ()
+        return sum(expired) - expired[_CONTENDED] if expired else 0
 
 
 class SeriesSample(Sample):
-    """A sample that tells its series what of it was delivered."""
+    """A sample that notes what of it was delivered, for its series to see when that is next sampled."""
 
-    __slots__ = ("number", "series")
+    __slots__ = ("parts", "series", "undelivered")
 
-    def __init__(self, series: Series, values: tuple[int, ...], waits: tuple[float, ...] = (), one_in: int = 1) -> None:
-        self.descriptor = series.descriptor
-        self.values = values
-        self.waits = waits
-        self.one_in = one_in
-        self.series = series
-        self.number = series.samples = series.samples + 1
+    parts: tuple[tuple[int, int], ...]  # The lines that were delivered, unless they are all of them.
+    series: Series
+
+    def __init__(self) -> None:
+        # Its series fills the rest in:
+        self.undelivered = 0
 
     def delivered(self, start: int = 0, stop: int | None = None) -> None:
-        """Move the lines out of what the series has still to deliver."""
-        series = self.series
-        with series.lock:
-            series.delivered(self, start, len(self) if stop is None else stop)
+        """Take the lines out of what is still to be delivered."""
+        if stop is None:
+            stop = len(self.values) + len(self.waits)
+        if stop - start < self.undelivered:  # The rest is likely to follow.
+            self.parts += ((start, stop),)
+        self.undelivered -= stop - start
+        if self.waits:
+            with self.series.lock:
+                self.series.waits_delivered(self, start, stop)

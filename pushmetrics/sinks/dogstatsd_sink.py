@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 
-from ..dogstatsd import Block, Datagram, Template, pack
+from ..dogstatsd import Datagram, Template, pack
 from ..errors import InvalidTypeError, InvalidValueError, shown
 from ..model import Delivery, Descriptor, Sample
 from ..settings import Address, parse_address, sink_address
@@ -60,11 +60,7 @@ class DogStatsDSink:
         flush = _Flush(self._transport)
         try:
             await self._transport.open()
-            for datagram in pack(self._blocks(samples), self._max_bytes):
-                if isinstance(datagram, Block):
-                    flush.failures["line too long"] += 1
-                else:
-                    await flush.send(datagram)
+            await flush.send(pack(self._filled(samples), self._max_bytes), self._max_bytes)
         except OSError as error:
             flush.failures[_reason(error)] += 1
             self._transport.close()
@@ -77,7 +73,7 @@ class DogStatsDSink:
         """Close the socket."""
         self._transport.close()
 
-    def _blocks(self, samples: Iterator[Sample]) -> Iterator[Block]:
+    def _filled(self, samples: Iterator[Sample]) -> Iterator[tuple[Sample, bytes]]:
         templates = self._templates
         filled = 0
         for sample in samples:
@@ -85,9 +81,8 @@ class DogStatsDSink:
             descriptor = sample.descriptor
             template = templates.get(descriptor)
             if template is None:
-                template = Template(descriptor, self._suffix(descriptor.tags), self._max_bytes)
-                templates[descriptor] = template
-            yield from template.fill(sample)
+                templates[descriptor] = template = Template(descriptor, self._suffix(descriptor.tags))
+            yield sample, template.fill(sample)
         if len(templates) > 2 * filled + 100:  # Most of them are of series that have ended.
             templates.clear()
 
@@ -104,37 +99,51 @@ class _Flush:
         self._turn_ends = self._now() + TURN_SECONDS
         self._patience = WAIT_SECONDS
 
-    async def send(self, datagram: Datagram) -> None:
-        """Send a datagram and say which lines were delivered.
+    async def send(self, datagrams: Iterable[Datagram], max_bytes: int) -> None:
+        """Send the datagrams and say which lines were delivered.
 
-        Raises OSError when it was refused and the rest of the flush would fare no better.
+        Raises OSError when one was refused and the rest of the flush would fare no better.
         """
-        while True:
+        send, burst, now = self._transport.send, self._transport.burst, self._now
+        for data, parts in datagrams:
+            if len(data) > max_bytes:
+                self.failures["line too long"] += 1
+                continue
             try:
-                self._transport.send(datagram.data)
-            except BlockingIOError:
-                await self._wait(self._transport.writable())
+                send(data)
             except OSError as error:
-                if error.errno == errno.EMSGSIZE:
-                    self.failures[_reason(error)] += 1
-                    return
-                if error.errno == errno.ENOBUFS:  # The network interface's queue, of which no socket tells.
-                    await self._wait(asyncio.sleep(PAUSE_SECONDS))
-                elif error.errno not in _LOST or not self._transport.reroute():
-                    raise
+                if not await self._send_after(error, data):
+                    continue
+            for sample, start, stop in parts:
+                sample.delivered(start, stop)
+            self.datagrams += 1
+            self.bytes += len(data)
+            if burst and self.datagrams % burst == 0:
+                await asyncio.sleep(PAUSE_SECONDS)
+            elif now() > self._turn_ends:
+                await asyncio.sleep(0)
             else:
-                break
-        for _, sample, start, stop in datagram.blocks:
-            sample.delivered(start, stop)
-        self.datagrams += 1
-        self.bytes += len(datagram.data)
-        if self._transport.burst and self.datagrams % self._transport.burst == 0:
-            await asyncio.sleep(PAUSE_SECONDS)
-        elif self._now() > self._turn_ends:
-            await asyncio.sleep(0)
-        else:
-            return
-        self._turn_ends = self._now() + TURN_SECONDS
+                continue
+            self._turn_ends = now() + TURN_SECONDS
+
+    async def _send_after(self, error: OSError, data: bytes) -> bool:
+        """Send what was not taken because of `error`, or return False for what will never be taken."""
+        while True:
+            if error.errno == errno.EMSGSIZE:
+                self.failures[_reason(error)] += 1
+                return False
+            if isinstance(error, BlockingIOError):
+                await self._wait(self._transport.writable())
+            elif error.errno == errno.ENOBUFS:  # The network interface's queue, of which no socket tells.
+                await self._wait(asyncio.sleep(PAUSE_SECONDS))
+            elif error.errno not in _LOST or not self._transport.reroute():
+                raise error
+            try:
+                self._transport.send(data)
+            except OSError as another:
+                error = another
+            else:
+                return True
 
     async def _wait(self, ready: Awaitable[None]) -> None:
         """Wait within what is left of the flush's patience; raises BlockingIOError at its end."""
