@@ -41,7 +41,7 @@ def _udp(address: Address, data: bytes) -> Iterator[Finding]:
         try:
             is_here = send(target, data)
         except ConnectionRefusedError:
-            refusals.append(f"{host} port {address.port} is closed")
+            refusals.append(f"the kernel says that {host} port {address.port} is closed")
         except OSError as error:
             refusals.append(f"{host} can not be reached ({error.strerror or error})")
         else:
@@ -62,5 +62,5 @@ def _elsewhere(host: object) -> Finding:
 
 def _unix(address: Address, data: bytes) -> Finding:
     was_read = send_to_file(address, data)
-    how = f"its reader has read the gauge {GAUGE}" if was_read else f"it took the gauge {GAUGE}"
+    how = f"the socket's reader has read the gauge {GAUGE}" if was_read else f"the socket took the gauge {GAUGE}"
     return Finding("listener", f"Somebody listens: {how}.", mark="ok")

@@ -71,8 +71,8 @@ def _separation(environment: Environment) -> Finding:
     """Say who else may push the same tags to the same Agent, which keeps the last gauge of a bucket."""
     origin = environment.origin
     if origin.keys().isdisjoint({"c", "e"}) and "dd.internal.entity_id:" not in environment.suffix:
-        text = "Other users and containers that push the same tags to this Agent overwrite these gauges."
-        what_to_do = "Give each a tag of its own: PUSHMETRICS_CONSTANT_TAGS=instance:a"
+        text = "Users and containers that push the same tags to one Agent overwrite each other's gauges."
+        what_to_do = "Tell them apart: PUSHMETRICS_CONSTANT_TAGS=instance:a"
     elif origin.get("card") in ("orchestrator", "high"):
         return Finding("shared Agent", f"Containers are told apart by the Agent's tags (cardinality {origin['card']}).")
     else:

@@ -14,7 +14,8 @@ HIDDEN = "***"
 
 # A key, a password or a token does not belong into any variable that is read here. It happens nevertheless.
 _SECRETS = (
-    (re.compile(r"[^\s'\"/]+@"), HIDDEN + "@"),  # user:password@host
+    (re.compile(r"://[^/].*@"), f"://{HIDDEN}@"),  # user:password@host
+    (re.compile(r"[^\s'\"/]+@"), f"{HIDDEN}@"),
     (re.compile(r"(?i)((?:key|token|secret|password|passwd|pwd)s?['\"]?\s*[=:]\s*['\"]?)[^\s,;&'\"]+"), r"\1" + HIDDEN),
     (re.compile(r"[0-9a-fA-F]{32,}"), HIDDEN),  # the form of Datadog's own keys
 )

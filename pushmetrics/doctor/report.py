@@ -64,9 +64,9 @@ def _finding(console: Console, width: int, finding: Finding) -> Iterator[Text]:
     body = _wrapped(console, finding.text, room)
     body[-1:] = _with_source(console, body[-1], finding.source, room)
     for detail in finding.details:
-        body += _wrapped(console, detail, room, STYLES["name"])
+        body += _wrapped(console, detail, room, STYLES["name" if finding.mark == "wrong" else ""])
     mark, topic = finding.mark.ljust(MARK_WIDTH), finding.topic.ljust(TOPIC_WIDTH)
-    head = Text.assemble((mark, MARKS[finding.mark]), (topic, STYLES["name"]))
+    head = Text.assemble((mark, MARKS[finding.mark]), topic)
     for line in body:
         yield Text.assemble(head, line)
         head = Text(" " * (MARK_WIDTH + TOPIC_WIDTH))

@@ -60,8 +60,8 @@ def _status_of_socket(path: Path) -> os.stat_result:
         raise UntakenError(f"User {os.geteuid()} may not look into the directory of {path}.", CHANGE_USER) from None
     except FileNotFoundError:
         there = next(folder for folder in path.parents if folder.exists())
-        where = "though its directory is there" if there == path.parent else f"nor anything else of it below {there}"
-        raise UntakenError(f"There is no {path}, {where}.", MOUNT) from None
+        lacking = path.relative_to(there).parts[0]
+        raise UntakenError(f"There is no {path}: {there} has no {lacking}.", MOUNT) from None
     except OSError as error:
         raise UntakenError(f"{path} can not be used: {error.strerror or error}.", START) from None
     if stat.S_ISDIR(status.st_mode):
