@@ -18,7 +18,7 @@ EXAMPLES = """\b
 Examples:
   pushmetrics demo            a service under load, and what its limits push
   pushmetrics listen          what your own service pushes to localhost:8125
-  pushmetrics doctor          whether what you push arrives, and if not, why
+  pushmetrics doctor          what is wrong with the settings or the Agent
   pushmetrics listen --help   where else to listen, and how to show it
 """
 

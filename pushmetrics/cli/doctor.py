@@ -20,18 +20,18 @@ Examples:
 @click.option(
     "--module",
     metavar="MODULE[:REGISTRY]",
-    help="Import this module, list the limits that it makes then, and what they cost. They are those of the default "
-    "registry, or of the Registry with this name.",
+    help="Import this module as Python would, and list the limits that it makes: those in the default registry, or in "
+    "the Registry of this name.",
 )
 def doctor(module: str | None) -> None:
-    """Say whether what a program pushes from here arrives, and if not, why.
+    """Say whether what you push arrives, and if not, why.
 
-    The variables are read as the library reads them: each setting stands there with the variable that it came from, or
-    "default". One gauge, pushmetrics.doctor, is sent to the Agent's address, and whether somebody took it is told, and
-    how one knows: for a port of this host and for a Unix socket the kernel says, for UDP to another host nobody does.
+    The variables are read as the library reads them, and each setting stands there with the variable that it came from,
+    or "default". Then one gauge, pushmetrics.doctor, is sent to the Agent's address, and what became of it is told. For
+    a port of this host and for a Unix socket the kernel says whether somebody listens; of another host nobody tells.
 
-    Each line may have a mark: "ok" for a check that was passed, "note" for something to know, and "wrong" for what
-    keeps metrics from arriving, with what to do about it. The exit status is 1 if anything is wrong, and 0 if not.
+    A line may begin with "ok" for a check that was passed, "note" for something to know, or "wrong" for what keeps
+    metrics from arriving as they should, with what to do about it. The exit status is 1 if anything is wrong, else 0.
     """
 
     def program() -> int:

@@ -17,7 +17,8 @@ _SECRETS = (
     (re.compile(r"://[^/].*@"), f"://{HIDDEN}@"),  # user:password@host
     (re.compile(r"[^\s'\"/]+@"), f"{HIDDEN}@"),
     (re.compile(r"(?i)((?:key|token|secret|password|passwd|pwd)s?['\"]?\s*[=:]\s*['\"]?)[^\s,;&'\"]+"), r"\1" + HIDDEN),
-    (re.compile(r"[0-9a-fA-F]{32,}"), HIDDEN),  # the form of Datadog's own keys
+    # Datadog's own keys: 32 or 40 of these, less where a tag's normal form has cut leading digits off.
+    (re.compile(r"[0-9a-fA-F]{20,}"), HIDDEN),
 )
 
 
