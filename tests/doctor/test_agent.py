@@ -8,6 +8,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -21,30 +22,31 @@ from pushmetrics.doctor import udp, unix
 from pushmetrics.doctor.agent import examine_agent
 from pushmetrics.doctor.finding import Finding
 from pushmetrics.receiver import Receiver
-from pushmetrics.settings import Address, parse_address
+from pushmetrics.settings import parse_address
 
 pytest_plugins = ["servers.fixtures"]
 
 UNIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no Unix sockets")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what was read, and lets a connection wait")
 KINDS = {"unix": socket.SOCK_DGRAM, "unixstream": socket.SOCK_STREAM}
 TAG = "component:doctor_test"
 
 both_kinds = pytest.mark.parametrize("scheme", KINDS)
 
 
-def examine(address: str | Address) -> list[Finding]:
-    return list(examine_agent(parse_address(str(address)), f"|#{TAG}"))
+def examine(address: str) -> list[Finding]:
+    return list(examine_agent(parse_address(address), f"|#{TAG}"))
 
 
-def answer(address: str | Address) -> Finding:
+def answer(address: str) -> Finding:
     *_, last = examine(address)
     assert last.topic == "listener"
     return last
 
 
-def closed_port(host: str = "127.0.0.1", family: socket.AddressFamily = socket.AF_INET) -> int:
-    with socket.socket(family, socket.SOCK_DGRAM) as sock:
-        sock.bind((host, 0))
+def closed_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
 
 
@@ -64,6 +66,19 @@ def bound(path: Path, scheme: str, *, backlog: int = 5) -> Iterator[socket.socke
         if scheme == "unixstream":
             sock.listen(backlog)
         yield sock
+
+
+@contextmanager
+def full(path: Path, scheme: str) -> Iterator[None]:
+    """Others have filled the queue, of datagrams or of connections that are not accepted yet."""
+    with ExitStack() as others:
+        with suppress(BlockingIOError):
+            while True:
+                other = others.enter_context(socket.socket(socket.AF_UNIX, KINDS[scheme]))
+                other.setblocking(False)
+                other.connect(str(path))
+                other.send(b"x")
+        yield
 
 
 @contextmanager
@@ -276,7 +291,7 @@ class TestUnixSockets:
         assert finding.mark == "wrong"
         assert finding.text == f"User {user} may not look into the directory of {path}."
 
-    @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what was read")
+    @LINUX
     @both_kinds
     def test_nobody_reads_what_it_took(self, folder: Path, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(unix, "READ_SECONDS", 0.2)
@@ -287,32 +302,33 @@ class TestUnixSockets:
         assert finding.text == f"{folder}/dsd.socket is open, but within 0.2 s nobody has read what was sent to it."
         assert finding.details == ("Restart the Agent.",)
 
-    def test_the_queue_of_datagrams_is_full(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @LINUX
+    @both_kinds
+    def test_its_queue_is_full_and_stays_so(self, folder: Path, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(unix, "READ_SECONDS", 0.2)
         path = folder / "dsd.socket"
-        with bound(path, "unix"), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
-            other.setblocking(False)
-            other.connect(str(path))
-            with suppress(BlockingIOError):
-                while True:
-                    other.send(b"x")
-
-            finding = answer(f"unix://{path}")
+        with bound(path, scheme, backlog=0), full(path, scheme):
+            finding = answer(f"{scheme}://{path}")
 
         assert finding.mark == "wrong"
         assert finding.text == f"{path} is open, but its queue is full: its reader does not read."
 
-    @pytest.mark.skipif(sys.platform != "linux", reason="other kernels refuse a connection too many")
-    def test_the_queue_of_connections_is_full(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(unix, "READ_SECONDS", 0.2)
+    @LINUX
+    def test_its_reader_is_late(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = folder / "dsd.socket"
-        with bound(path, "unixstream", backlog=0), ExitStack() as others:
+        received = []
+
+        def read_all(_: float) -> None:
             with suppress(BlockingIOError):
                 while True:
-                    other = others.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-                    other.setblocking(False)
-                    other.connect(str(path))
+                    connection, _address = reader.accept()
+                    with connection:
+                        received.append(connection.recv(1000))
 
+        with bound(path, "unixstream", backlog=0) as reader, full(path, "unixstream"):
+            reader.setblocking(False)
+            monkeypatch.setattr(time, "sleep", read_all)
             finding = answer(f"unixstream://{path}")
 
-        assert finding.text == f"{path} is open, but its queue is full: its reader does not read."
+        assert finding.mark == "ok"
+        assert received[-1].endswith(f"pushmetrics.doctor:1|g|#{TAG}".encode())

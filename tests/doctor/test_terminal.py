@@ -114,6 +114,12 @@ class TestInAPipe:
             finished.stdout.split()
         )
 
+    def test_what_the_client_logs_at_its_import_is_left_out(self, agent: str, tmp_path: Path) -> None:
+        finished = doctor(cwd=tmp_path, PUSHMETRICS_SINK=agent, DD_DOGSTATSD_PORT="udp://10.0.0.1:8125")
+
+        assert finished.returncode == 0
+        assert finished.stderr == ""
+
     def test_a_reader_that_has_gone_is_no_error(self, agent: str, tmp_path: Path) -> None:
         command = f"'{sys.executable}' '{PROGRAM}' doctor | true"
         finished = subprocess.run(  # noqa: S602 - a pipe as a shell makes it
