@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
@@ -39,10 +40,11 @@ def write_report(examination: Examination, stream: TextIO) -> None:
         (*examination.program, *limits),
         examination.outlook,
     )
-    with console.capture() as capture:
-        for line in _lines(console, width, sections, _verdict(examination)):
-            console.print(line, no_wrap=True, overflow="ignore", crop=False)
-    Writer(stream).lines(*(line.rstrip() for line in capture.get().splitlines()))
+    # Drawn in the colours of the stream, and written as all plain lines are, which takes any encoding.
+    console.file = drawn = io.StringIO()
+    for line in _lines(console, width, sections, _verdict(examination)):
+        console.print(line, no_wrap=True, overflow="ignore", crop=False)
+    Writer(stream).lines(*(line.rstrip() for line in drawn.getvalue().splitlines()))
 
 
 def _lines(

@@ -114,6 +114,23 @@ class TestInAPipe:
             finished.stdout.split()
         )
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a device that is full")
+    def test_a_full_disk_is_one_line(self, agent: str, tmp_path: Path) -> None:
+        with Path("/dev/full").open("w") as full:
+            finished = subprocess.run(
+                [PROGRAM, "doctor"],
+                env={**os.environ, "PUSHMETRICS_SINK": agent},
+                cwd=tmp_path,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                timeout=30,
+            )
+
+        assert finished.returncode == 1
+        assert re.fullmatch(r"Error: can not write the output \(.*\); write it elsewhere\n", finished.stderr)
+
     def test_what_the_client_logs_at_its_import_is_left_out(self, agent: str, tmp_path: Path) -> None:
         finished = doctor(cwd=tmp_path, PUSHMETRICS_SINK=agent, DD_DOGSTATSD_PORT="udp://10.0.0.1:8125")
 
