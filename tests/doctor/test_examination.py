@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from pushmetrics.catalog import HEALTH_METRICS, LEVELS
+from pushmetrics.catalog import HEALTH_METRICS
 from pushmetrics.doctor.examination import Examination, examine
 from pushmetrics.doctor.finding import Finding
 
@@ -32,19 +33,15 @@ def outlook(examination: Examination) -> dict[str, Finding]:
 
 def test_what_a_limit_costs_is_what_the_readme_says(monkeypatch: pytest.MonkeyPatch) -> None:
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-    rows = {level: readme.partition(f"| {level} | ")[2].partition("\n")[0] for level in LEVELS}
-    costs = {
-        level: [int(cell) for cell in readme.partition("What it costs")[2].partition(f"| {level} |")[2].split("|")[:3]]
-        for level in rows
-    }
+    rows = re.findall(r"^\| (\w+) \| (\d+) \| \d+ \| (\d+) \|$", readme, re.MULTILINE)
+    cost = {level: f"{least} to {most}" for level, least, most in rows}
     monkeypatch.setenv("PUSHMETRICS_LEVEL", "full")
 
     text = outlook(examine())["custom metrics"].text
 
-    core, standard, full = (f"{cells[0]} to {cells[2]}" for cells in costs.values())
     assert text == (
-        f"Each limit {full} at full (core {core}, standard {standard}), the reporter {len(HEALTH_METRICS)}, "
-        "in each process."
+        f"Each limit {cost['full']} at full (core {cost['core']}, standard {cost['standard']}), "
+        f"the reporter {len(HEALTH_METRICS)}, in each process."
     )
 
 
