@@ -140,7 +140,8 @@ class Reporter:
         if self.is_running or self._closing:
             raise ReporterStateError(f"{self!r} is running already")
         self._registry.attach(self)
-        self._warn_of_interval()
+        if warning := interval_warning(self._settings.flush_interval):
+            logger.warning(warning)
         self._flushing = asyncio.Lock()
         self._pid = os.getpid()  # A task is copied by a fork and does not run in the child.
         self._task = asyncio.create_task(self._run(), name="pushmetrics-reporter")
@@ -267,15 +268,15 @@ class Reporter:
             self._reasons.clear()
             logger.info("%s takes everything again.", self._sink)
 
-    def _warn_of_interval(self) -> None:
-        interval = self._settings.flush_interval
-        if interval > BUCKET_SECONDS or abs(BUCKET_SECONDS / interval - round(BUCKET_SECONDS / interval)) > 1e-6:
-            logger.warning(
-                "flush_interval=%g s does not divide the Agent's buckets of %d s: gauges will show gaps, and counts "
-                "spikes. Use 10, 5, 2, 1, 0.5, 0.2 or 0.1.",
-                interval,
-                BUCKET_SECONDS,
-            )
+
+def interval_warning(interval: float) -> str:
+    """Return what is to be said of a flush interval in seconds; nothing if it divides the Agent's buckets."""
+    if interval <= BUCKET_SECONDS and abs(BUCKET_SECONDS / interval - round(BUCKET_SECONDS / interval)) <= 1e-6:
+        return ""
+    return (
+        f"flush_interval={interval:g} s does not divide the Agent's buckets of {BUCKET_SECONDS} s: gauges will show "
+        "gaps, and counts spikes. Use 10, 5, 2, 1, 0.5, 0.2 or 0.1."
+    )
 
 
 async def _drain(samples: Iterator[Sample]) -> None:

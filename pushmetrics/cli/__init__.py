@@ -18,6 +18,7 @@ EXAMPLES = """\b
 Examples:
   pushmetrics demo            a service under load, and what its limits push
   pushmetrics listen          what your own service pushes to localhost:8125
+  pushmetrics doctor          what is wrong with the settings or the Agent
   pushmetrics listen --help   where else to listen, and how to show it
 """
 
@@ -36,6 +37,7 @@ def command_line() -> click.Group:
     import click
 
     from .demo import demo
+    from .doctor import doctor
     from .listen import listen
 
     @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXAMPLES)
@@ -44,5 +46,6 @@ def command_line() -> click.Group:
         """See the state of every asyncio concurrency limit on a Datadog dashboard."""
 
     pushmetrics.add_command(demo)
+    pushmetrics.add_command(doctor)
     pushmetrics.add_command(listen)
     return pushmetrics
