@@ -264,7 +264,7 @@ class TestLookUps:
             return ["127.0.0.1"]
 
         asked = self.answer(monkeypatch, slow)
-        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 0.01)
+        monkeypatch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 0.01)
         registry = Registry()
         everything = limits(registry)
         sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
@@ -275,7 +275,7 @@ class TestLookUps:
         assert time.monotonic() - began < 5
         assert threading.active_count() < 5, "one look-up at a time"
         go.set()
-        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 5)
+        monkeypatch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 5)
         assert (await sink.push(registry.collect("standard", "gym.concurrency"))).datagrams == 1
         assert asked == ["agent.example"]
         assert len(everything) == 1
@@ -310,7 +310,7 @@ class TestLookUps:
     def test_a_look_up_does_not_hold_up_the_end_of_the_loop(self, monkeypatch: pytest.MonkeyPatch) -> None:
         go = threading.Event()
         self.answer(monkeypatch, lambda: go.wait(10) and ["127.0.0.1"])
-        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 0.01)
+        monkeypatch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 0.01)
 
         async def program() -> None:
             async with Reporter(registry=Registry(), sink="udp://agent.example:1"):
