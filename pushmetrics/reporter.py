@@ -218,7 +218,7 @@ class Reporter:
 
     async def _run(self) -> None:
         await self._flush(lag=0.0)
-        while True:
+        while self._task is asyncio.current_task():  # A sink may have kept the cancel of aclose() to itself.
             delay = seconds_to_next_tick(clock.wall(), self._settings.flush_interval, self._phase)
             due = clock.monotonic() + delay
             await clock.sleep(delay)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from .. import clock
 
 SocketAddress = tuple[socket.AddressFamily, tuple[object, ...]]
+Answer = list[SocketAddress] | OSError
 
 LOOKUP_SECONDS = 1.0
 """How long a flush waits for the first answer; the next flush goes on with a look-up that is still under way."""
@@ -31,7 +32,7 @@ class Host:
         self._port = port
         self._addresses = _numeric(host, port)
         self._is_name = not self._addresses
-        self._lookup: asyncio.Future[list[SocketAddress]] | None = None
+        self._lookup: asyncio.Future[Answer] | None = None
         self._refresh_at = 0.0
 
     async def addresses(self) -> list[SocketAddress]:
@@ -41,13 +42,14 @@ class Host:
         """
         if not self._is_name:
             return self._addresses
+        error = self._take_answer()
         if not self._addresses or clock.monotonic() >= self._refresh_at:
             self.look_up()
         if not self._addresses and self._lookup is not None:
             await asyncio.wait([self._lookup], timeout=LOOKUP_SECONDS)
-        self._take_answer()
+            error = self._take_answer()
         if not self._addresses:
-            raise TimeoutError(f"the look-up of {self._host} takes longer than {LOOKUP_SECONDS:g} s")
+            raise error or TimeoutError(f"the look-up of {self._host} takes longer than {LOOKUP_SECONDS:g} s")
         return self._addresses
 
     def look_up(self) -> None:
@@ -58,48 +60,43 @@ class Host:
         self._refresh_at = clock.monotonic() + REFRESH_SECONDS
         self._lookup = _start_lookup(self._host, self._port, loop)
 
-    def _take_answer(self) -> None:
+    def _take_answer(self) -> OSError | None:
+        """Take the addresses of a look-up that has ended, or return its failure."""
         if self._lookup is None or not self._lookup.done():
-            return
-        lookup, self._lookup = self._lookup, None
-        error = lookup.exception()
-        if error is None:
-            self._addresses = lookup.result()
-        elif not self._addresses:
-            raise error
+            return None
+        answer, self._lookup = self._lookup.result(), None
+        if isinstance(answer, OSError):
+            return answer
+        self._addresses = answer
+        return None
 
 
-def _start_lookup(host: str, port: int, loop: asyncio.AbstractEventLoop) -> asyncio.Future[list[SocketAddress]]:
-    """Look a host name up in a thread of its own.
+def _start_lookup(host: str, port: int, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Answer]:
+    """Look a host name up in a thread of its own; the future's result is the answer or the failure.
 
     The thread is a daemon: the loop's default executor would hold the program's exit up until a slow look-up ends.
-    The future raises OSError when the look-up fails.
     """
-    future: asyncio.Future[list[SocketAddress]] = loop.create_future()
+    future: asyncio.Future[Answer] = loop.create_future()
 
-    def settle(addresses: list[SocketAddress], error: OSError | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(addresses)
-        else:
-            future.set_exception(error)
-            future.exception()  # Nobody may be waiting any more.
+    def settle(answer: Answer) -> None:
+        if not future.done():
+            future.set_result(answer)
 
     def run() -> None:
-        addresses: list[SocketAddress] = []
-        error = None
+        answer: Answer
         try:
-            addresses = _getaddrinfo(host, port, 0)
-        except (OSError, UnicodeError) as failure:
-            error = failure if isinstance(failure, OSError) else OSError(str(failure))
+            answer = _getaddrinfo(host, port, 0)
+        except OSError as failure:
+            answer = failure
+        except UnicodeError as failure:  # No name can be like that.
+            answer = OSError(str(failure))
         with suppress(RuntimeError):  # The loop was closed meanwhile.
-            loop.call_soon_threadsafe(settle, addresses, error)
+            loop.call_soon_threadsafe(settle, answer)
 
     try:
         threading.Thread(target=run, name="pushmetrics-lookup", daemon=True).start()
     except RuntimeError as failure:  # No more threads, or the interpreter is about to end.
-        settle([], OSError(str(failure)))
+        settle(OSError(str(failure)))
     return future
 
 
