@@ -162,7 +162,7 @@ class _Agents:
 
     def _stall(self) -> None:
         """It does not read for a while. More than this over UDP, and its buffer may overflow."""
-        time.sleep(self._random.random() * (0.3 if self._lossless and self._transport == "udp" else 1.5))
+        time.sleep(self._random.random() * (0.1 if self._lossless and self._transport == "udp" else 1.5))
 
     def _replace(self) -> None:
         """Another one takes its place at once, under the same name, while it reads what it was sent."""
