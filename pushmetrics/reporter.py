@@ -226,7 +226,12 @@ class Reporter:
                 await self._flush(lag=max(0.0, clock.monotonic() - due))
 
     async def _last_flush(self, task: asyncio.Task[None]) -> None:
-        task.cancel()
+        assert self._flushing is not None, "only a started reporter flushes"
+        try:
+            async with self._flushing:
+                pass  # A flush that is under way ends by itself, not in the middle of a frame, and is counted.
+        finally:
+            task.cancel()
         await asyncio.wait([task])
         await self._flush(lag=0.0)
 

@@ -257,6 +257,22 @@ class TestTheWay:
         assert sink.total("admissions_total") == 1
         assert sink.closed
 
+    async def test_a_flush_that_is_under_way_when_it_is_closed_ends_and_is_counted(self) -> None:
+        class Slow(RecordingSink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                await super().push(samples)
+                await asyncio.sleep(0.01)
+                return Delivery(datagrams=1)
+
+        sink = Slow()
+        reporter = Reporter(registry=Registry(), sink=sink)
+        await reporter.start()
+        while not sink.flushes:
+            await asyncio.sleep(0)
+        await reporter.aclose()
+
+        assert reporter.statistics().datagrams == sink.flushes == 2
+
     async def test_flush_says_what_it_did(self) -> None:
         registry = Registry()
         limits = [limit_of(registry), MeteredSemaphore(1, component="c", limit_name="l", registry=registry)]
