@@ -1,11 +1,13 @@
-"""How a program ends: what it counted last arrives, it ends at once, and leaves no warning behind."""
+"""How a program and a reporter end: what was counted last arrives, nothing waits, and nothing is left behind."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
+from pushmetrics import Registry, Reporter
 from pushmetrics.dogstatsd import parse
 
 if sys.platform == "win32":
@@ -224,3 +227,52 @@ def test_an_agent_that_accepts_no_connection_does_not_hold_the_end_up(how: str, 
                 client.setblocking(False)
                 client.connect(str(path))
         run(COMMON + ENDINGS[how], f"unixstream://{path}", how)
+
+
+UDP4, UDP6 = (socket.AF_INET, socket.SOCK_DGRAM), (socket.AF_INET6, socket.SOCK_DGRAM)
+DATAGRAM, STREAM = (socket.AF_UNIX, socket.SOCK_DGRAM), (socket.AF_UNIX, socket.SOCK_STREAM)
+
+
+@pytest.mark.parametrize("alive", [True, False], ids=["alive", "gone"])
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [
+        ("udp://127.0.0.1", UDP4),
+        ("udp://[::1]", UDP6),
+        ("udp://localhost", UDP4),
+        ("unix://", DATAGRAM),
+        ("unixstream://", STREAM),
+    ],
+)
+async def test_fifty_starts_and_stops_leave_nothing_open(
+    address: str,
+    kind: tuple[socket.AddressFamily, socket.SocketKind],
+    alive: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pushmetrics.sinks.dogstatsd_sink.WAIT_SECONDS", 0.01)  # Nobody reads, so a queue is full soon.
+    with socket.socket(*kind) as agent:
+        if kind[0] is socket.AF_UNIX:
+            agent.bind(str(tmp_path / "dsd.socket"))
+            address += str(tmp_path / "dsd.socket")
+        else:
+            agent.bind(("::1" if kind is UDP6 else "127.0.0.1", 0))
+            address += f":{agent.getsockname()[1]}"
+        if kind is STREAM:
+            agent.listen(100)
+        if not alive:
+            agent.close()
+
+        before = open_descriptors()
+        for _ in range(50):
+            async with Reporter(registry=Registry(), sink=address) as reporter:
+                await reporter.flush()
+        for thread in threading.enumerate():
+            if thread.name == "pushmetrics-lookup":
+                await asyncio.to_thread(thread.join, 10)
+        assert open_descriptors() == before
+
+
+def open_descriptors() -> set[str]:
+    return {descriptor.name for descriptor in Path("/dev/fd").iterdir()}

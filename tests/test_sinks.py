@@ -183,20 +183,6 @@ class TestUdp:
         assert turns > delivery.datagrams // UdpTransport.burst
         assert len(many) == 400
 
-    async def test_descriptors_are_given_back(self, agent: Agent) -> None:
-        def open_descriptors() -> int:
-            probe = socket.socket()
-            with probe:
-                return probe.fileno()
-
-        registry = Registry()
-        before = open_descriptors()
-        for _ in range(50):
-            async with reporter_to(agent.port, registry) as reporter:
-                await reporter.flush()
-
-        assert open_descriptors() == before
-
     async def test_templates_of_series_that_have_ended_are_forgotten(self, agent: Agent) -> None:
         registry = Registry(max_series=100_000)
         sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
