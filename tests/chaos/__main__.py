@@ -11,16 +11,17 @@ import argparse
 import platform
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from chaos.run import TRANSPORTS, Outcome, longest_gap_without_reporting, run
+from chaos.run import TRANSPORTS, Outcome, run, without_reporting
 
 HEAD = """\
-| seed | over | receivers | events | received | left in buffers | dropped by the kernel | longest gap \
+| seed | over | receivers | events | received | left in buffers | dropped by the kernel | longest gap (CPU) \
 | without reporting | memory grew | log lines |
 |---|---|---|---|---|---|---|---|---|---|---|"""
 
 
-def row(outcome: Outcome, gap_without: int, *, lossless: bool) -> str:
+def row(outcome: Outcome, silent: dict[str, Any], *, lossless: bool) -> str:
     received, left = outcome.total(outcome.received.counts), outcome.total(outcome.left.counts)
     events = outcome.total(outcome.events)
     dropped = f"{events - received - left} in {outcome.dropped} datagrams" if outcome.dropped else "0"
@@ -33,8 +34,7 @@ def row(outcome: Outcome, gap_without: int, *, lossless: bool) -> str:
         f"{received}",
         f"{left}",
         dropped,
-        f"{program['longest_gap_ms']} ms",
-        f"{gap_without} ms",
+        *(f"{said['longest_gap_ms']} ({said['longest_cpu_ms']}) ms" for said in (program, silent)),
         f"{program['memory_growth_kib'] / 1024:.1f} MiB",
         f"{len(program['log'])}",
     )
@@ -56,9 +56,9 @@ def main() -> int:
         for seed in range(options.seed, options.seed + options.runs):
             lossless = seed % 2 == 1
             running = [pool.submit(run, name, seed, options.seconds, lossless=lossless) for name in TRANSPORTS]
-            gap = pool.submit(longest_gap_without_reporting, seed, options.seconds).result()
+            silent = pool.submit(without_reporting, seed, options.seconds).result()
             for outcome in (future.result() for future in running):
-                print(row(outcome, gap, lossless=lossless), flush=True)
+                print(row(outcome, silent, lossless=lossless), flush=True)
                 faults += [f"seed {seed}, {outcome.transport}: {fault}" for fault in outcome.faults()]
                 faults += [f"seed {seed}, {outcome.transport}: {outcome.errors}"] if outcome.errors else []
     print("\n".join(["", *faults]) if faults else "\nEvery count is accounted for.")
