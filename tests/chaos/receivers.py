@@ -14,8 +14,8 @@ from typing import Protocol
 
 SO_MEMINFO = 55
 """asm-generic/socket.h; the ninth of its numbers is how many datagrams were dropped for want of room."""
-RECEIVE_BUFFER_BYTES = 1 << 20
-"""The system has its own, lower bound. A reader on a busy machine may come late."""
+ROOMY_BYTES = 1 << 20
+"""A receive buffer for a reader that shall miss nothing though its machine is busy; the system has its own bound."""
 NOBODY = ("127.0.0.1", 9)
 IN_FLIGHT_SECONDS = 0.002
 """How long a datagram for which the kernel has chosen the socket may take to be in its buffer."""
@@ -46,10 +46,11 @@ class Receiver(Protocol):
 class UdpReceiver:
     """A UDP socket on loopback."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, *, roomy: bool = False) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        if roomy:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOMY_BYTES)
         self._socket.bind(("127.0.0.1", port))
         self.port: int = self._socket.getsockname()[1]
 

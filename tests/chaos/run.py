@@ -128,7 +128,7 @@ class _Agents:
 
     def _open(self, path: Path | None = None) -> Receiver:
         if self._transport == "udp":
-            receiver = UdpReceiver(self._port)
+            receiver = UdpReceiver(self._port, roomy=self._lossless)
             self._port = receiver.port
             return receiver
         return (UnixReceiver if self._transport == "unix" else StreamReceiver)(path or self._path)
