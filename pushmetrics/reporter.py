@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from itertools import chain
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -24,6 +24,13 @@ logger = logging.getLogger("pushmetrics")
 CLOSE_SECONDS = 2.0
 """How long :meth:`Reporter.aclose` takes at the most, whatever the Agent does."""
 
+FIRST_RETRY_SECONDS = 0.25
+MAX_RETRY_SECONDS = 4.0
+"""How long no tick flushes after one of which nothing was taken: the first wait, doubled each time, up to the last.
+
+A dead Agent then costs no connect and no look-up at each tick of a short interval. Ticks that are 5 s or 10 s apart
+are further apart than the longest wait, so with those nothing is left out.
+"""
 
 SILENT_SECONDS = 30.0
 """How long nothing more is said of an Agent after it was said that it went: it may come and go at each flush."""
@@ -49,12 +56,19 @@ class ReporterStatistics(NamedTuple):
     series: int
     """Series that the last flush sampled."""
     series_rejected: int
+    """Sets of tags that are not reported because ``max_series`` was reached."""
     datagrams: int
+    """Datagrams that were taken."""
     bytes: int
+    """Bytes in them."""
     failures: Mapping[str, int]
     """What was not taken, by reason."""
+    counts_expired: int
+    """Events that were dropped because they had waited for the Agent for too long."""
     flush_lag_ms: int
+    """How late the last flush began."""
     flush_duration_ms: int
+    """How long it took."""
 
 
 class Reporter:
@@ -114,6 +128,8 @@ class Reporter:
         self._reasons: set[str] = set()  # Why the sink did not take everything, as far as it was said.
         self._silent_until = 0.0
         self._failing = False
+        self._retry_seconds = 0.0
+        self._retry_at = 0.0
 
     def __repr__(self) -> str:
         return f"<Reporter of {self._settings.namespace} to {self._sink!r}>"
@@ -166,14 +182,10 @@ class Reporter:
         self._closing = True
         try:
             if loop is asyncio.get_running_loop():
-                async with asyncio.timeout(CLOSE_SECONDS * 0.9):
-                    task.cancel()
-                    await asyncio.wait([task])
-                    await self._flush(lag=0.0)
+                if not await _ends_within(CLOSE_SECONDS * 0.8, self._last_flush(task)):
+                    logger.warning("The last flush did not end within %g s; what it held is lost.", CLOSE_SECONDS * 0.8)
             elif not loop.is_closed():
                 loop.call_soon_threadsafe(task.cancel)
-        except TimeoutError:
-            logger.warning("The last flush did not end within %g s; what it held is lost.", CLOSE_SECONDS * 0.9)
         finally:
             try:
                 await self._close_sink(self._sink)
@@ -200,22 +212,34 @@ class Reporter:
             datagrams=health.datagrams,
             bytes=health.bytes,
             failures=dict(health.failures),
+            counts_expired=self._registry.counts_expired,
             flush_lag_ms=health.flush_lag_ms,
             flush_duration_ms=health.flush_duration_ms,
         )
 
     async def _run(self) -> None:
         await self._flush(lag=0.0)
-        while True:
+        while self._task is asyncio.current_task():  # A sink may have kept the cancel of aclose() to itself.
             delay = seconds_to_next_tick(clock.wall(), self._settings.flush_interval, self._phase)
             due = clock.monotonic() + delay
             await clock.sleep(delay)
-            await self._flush(lag=max(0.0, clock.monotonic() - due))
+            if clock.monotonic() >= self._retry_at:
+                await self._flush(lag=max(0.0, clock.monotonic() - due))
+
+    async def _last_flush(self, task: asyncio.Task[None]) -> None:
+        assert self._flushing is not None, "only a started reporter flushes"
+        try:
+            async with self._flushing:
+                pass  # A flush that is under way ends by itself, not in the middle of a frame, and is counted.
+        finally:
+            task.cancel()
+        await asyncio.wait([task])
+        await self._flush(lag=0.0)
 
     async def _close_sink(self, sink: Sink) -> None:
         try:
-            async with asyncio.timeout(CLOSE_SECONDS * 0.1):
-                await sink.aclose()
+            if not await _ends_within(CLOSE_SECONDS * 0.1, sink.aclose()):
+                logger.error("%s did not close within %g s.", sink, CLOSE_SECONDS * 0.1)
         except Exception:
             logger.exception("%s could not be closed.", sink)
 
@@ -240,8 +264,17 @@ class Reporter:
                 self._failing = True
                 delivery = Delivery(failures={type(error).__name__: 1})
             await _drain(samples)
+            self._back_off(delivery, began)
             self._health.note(delivery, clock.monotonic() - began)
             return FlushResult(self._registry.series_collected, delivery.datagrams, delivery.bytes, delivery.failures)
+
+    def _back_off(self, delivery: Delivery, began: float) -> None:
+        """Let the ticks rest for a while when nothing was taken; a flush that somebody asks for is never left out."""
+        if delivery.failures and not delivery.datagrams:
+            self._retry_seconds = min(2 * self._retry_seconds or FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
+        else:
+            self._retry_seconds = 0.0
+        self._retry_at = began + self._retry_seconds
 
     def _health_sample(self) -> Iterator[Sample]:
         # The last sample of each flush: a receiver knows by it that the flush is complete.
@@ -277,6 +310,19 @@ def interval_warning(interval: float) -> str:
         f"flush_interval={interval:g} s does not divide the Agent's buckets of {BUCKET_SECONDS} s: gauges will show "
         "gaps, and counts spikes. Use 10, 5, 2, 1, 0.5, 0.2 or 0.1."
     )
+
+
+async def _ends_within(seconds: float, work: Awaitable[None]) -> bool:
+    """Run `work`, and cancel it when it takes too long; one that does not let itself be cancelled is left behind."""
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait([task], timeout=seconds)
+    finally:
+        if task.cancel():
+            await asyncio.wait([task], timeout=0.05)
+    if done and not task.cancelled():
+        task.result()
+    return bool(done)
 
 
 async def _drain(samples: Iterator[Sample]) -> None:

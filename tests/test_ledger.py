@@ -99,6 +99,7 @@ async def test_an_agent_that_is_away_for_an_hour_gets_the_last_five_minutes() ->
 
             assert 28 <= sink.total("admissions_total") <= 32
             assert sink.total("admissions_total") + registry.counts_expired == limit.admissions == 360
+            assert reporter.statistics().counts_expired == registry.counts_expired
             await reporter.flush()
         assert sink.total("counts_expired_total") == registry.counts_expired
 

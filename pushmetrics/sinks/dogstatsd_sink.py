@@ -157,8 +157,17 @@ class _Flush:
             self._patience -= self._now() - began
 
 
-_LOST = frozenset({errno.ECONNREFUSED, errno.ECONNRESET, errno.ENOTCONN, errno.EPIPE})
-"""The receiver on the other side is gone; another one may be there."""
+_LOST = frozenset(
+    {
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.ENOTCONN,
+        errno.EPIPE,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+    }
+)
+"""The receiver on the other side is gone; another one may be there, or another way."""
 
 
 def _transport(address: Address) -> Transport:
@@ -168,7 +177,7 @@ def _transport(address: Address) -> Transport:
 
 
 def _reason(error: OSError) -> str:
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) and error.errno is None:
         return "name look-up"
     return errno.errorcode.get(error.errno or 0, type(error).__name__)
 

@@ -251,6 +251,7 @@ async def report() -> None:
         assert_type(reporter.is_running, bool)
         assert_type(reporter.statistics().flushes, int)
         assert_type(reporter.statistics().flush_duration_ms, int)
+        assert_type(reporter.statistics().counts_expired, int)
     reporter = Reporter()
     assert_type(await reporter.start(), None)
     assert_type(await reporter.aclose(), None)
