@@ -8,7 +8,7 @@ import select
 import socket
 from ipaddress import ip_address
 
-from ..sinks.resolve import SocketAddress, numeric, start_lookup
+from ..sinks.resolve import Host, SocketAddress
 from .untaken import UntakenError
 
 LOOKUP_SECONDS = 5.0
@@ -21,18 +21,13 @@ REFUSAL_SECONDS = 1.0
 def look_up(host: str, port: int) -> list[SocketAddress]:
     """Return the addresses of a host, IPv4 before IPv6, as a sink tries them; raises UntakenError for none."""
     try:
-        return numeric(host, port) or asyncio.run(_look_up(host, port))
+        return asyncio.run(Host(host, port).addresses(LOOKUP_SECONDS))
     except TimeoutError:
         why = f"The look-up of {host} did not end within {LOOKUP_SECONDS:g} s."
         raise UntakenError(why, "Mend the resolver, or give an IP address.") from None
     except OSError as error:
         why = f"{host} has no address: {error.strerror or error}."
         raise UntakenError(why, "Correct the name, or give an IP address.") from None
-
-
-async def _look_up(host: str, port: int) -> list[SocketAddress]:
-    async with asyncio.timeout(LOOKUP_SECONDS):
-        return await start_lookup(host, port)
 
 
 def send(target: SocketAddress, data: bytes) -> bool:

@@ -35,10 +35,11 @@ class Host:
         self._lookup: asyncio.Future[Answer] | None = None
         self._refresh_at = 0.0
 
-    async def addresses(self) -> list[SocketAddress]:
+    async def addresses(self, patience: float = LOOKUP_SECONDS) -> list[SocketAddress]:
         """Return the addresses as far as they are known, IPv4 before IPv6.
 
-        As long as none is known it raises OSError when the look-up fails, and TimeoutError when that takes longer.
+        As long as none is known it raises OSError when the look-up fails, and TimeoutError when that takes longer than
+        `patience` seconds.
         """
         if not self._is_name:
             return self._addresses
@@ -46,10 +47,10 @@ class Host:
         if not self._addresses or clock.monotonic() >= self._refresh_at:
             self.look_up()
         if not self._addresses and self._lookup is not None:
-            await asyncio.wait([self._lookup], timeout=LOOKUP_SECONDS)
+            await asyncio.wait([self._lookup], timeout=patience)
             error = self._take_answer()
         if not self._addresses:
-            raise error or TimeoutError(f"the look-up of {self._host} takes longer than {LOOKUP_SECONDS:g} s")
+            raise error or TimeoutError(f"the look-up of {self._host} takes longer than {patience:g} s")
         return self._addresses
 
     def look_up(self) -> None:
