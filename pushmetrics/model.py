@@ -116,7 +116,10 @@ class Sample:
 
 
 class Delivery(NamedTuple):
-    """What a sink did with the samples of one flush."""
+    """What a sink did with the samples of one flush.
+
+    Failures without a datagram mean that nothing was taken: the next ticks of a short interval are then left out.
+    """
 
     datagrams: int = 0
     """Datagrams that were taken."""

@@ -452,6 +452,25 @@ class TestWhenSomethingGoesWrong:
         assert sink.closed
         assert "did not end within" in caplog.text
 
+    async def test_a_close_that_is_cancelled_leaves_no_task_behind(self) -> None:
+        class Hanging(RecordingSink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                await asyncio.Event().wait()
+                raise AssertionError("nobody sets that event")
+
+        before = asyncio.all_tasks()
+        sink = Hanging()
+        reporter = Reporter(registry=Registry(), sink=sink)
+        await reporter.start()
+        closing = asyncio.create_task(reporter.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+
+        assert sink.closed
+        assert asyncio.all_tasks() == before
+
     async def test_a_sink_that_does_not_let_itself_be_cancelled_is_left_behind(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:

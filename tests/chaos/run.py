@@ -212,7 +212,8 @@ def run(transport: str, seed: int, seconds: float, *, lossless: bool, options: S
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         agents = _Agents(transport, random, Path(folder), lossless=lossless)
         with _program(agents.address, seed, options) as program:
-            agents.read_for(0.5)
+            while not agents.received.datagrams and program.poll() is None:
+                agents.read_for(0.1)
             end = time.monotonic() + seconds
             while time.monotonic() < end and program.poll() is None:
                 agents.do_something()
