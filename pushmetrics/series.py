@@ -309,13 +309,13 @@ class Series:
         self._settle()
         active_peak, queue_peak = self._peaks.add(bucket, active_peak, queue_peak)
         totals = (timeouts, cancelled, contended_ms, admissions, admissions_queued, rejected)
-        gone = self.ledger.offer(totals, now)
-        timeouts -= gone[0]
-        cancelled -= gone[1]
-        contended_ms -= gone[2]
-        admissions -= gone[3]
-        admissions_queued -= gone[4]
-        rejected -= gone[5]
+        delivered = self.ledger.offer(totals, now)
+        timeouts -= delivered[0]
+        cancelled -= delivered[1]
+        contended_ms -= delivered[2]
+        admissions -= delivered[3]
+        admissions_queued -= delivered[4]
+        rejected -= delivered[5]
 
         # It may owe a count that only a limit could have that is gone.
         shape = (wanted, can_time_out or timeouts > 0, can_reject or rejected > 0)
@@ -342,7 +342,7 @@ class Series:
                 rejected,
             )
         )
-        sample.waits = ()
+        sample.waits, sample.one_in = (), 1
         sample.undelivered = len(values)
         sample.parts = ()
         if self._waits is not None:
