@@ -15,17 +15,12 @@ from typing import NamedTuple
 from .catalog import DISTRIBUTION
 from .model import Descriptor, Sample
 
-
 Part = tuple[Sample, int, int | None]
 """The lines of a sample, from the first up to but not including the second number, that travel in one datagram: all of
 them are delivered, or none. None is the end of the sample."""
 
-
-class Datagram(NamedTuple):
-    """What one send takes."""
-
-    data: bytes
-    parts: list[Part]
+Datagram = tuple[bytes, list[Part]]
+"""What one send takes, and what is in it."""
 
 
 class Template:
@@ -92,27 +87,26 @@ def pack(filled: Iterable[tuple[Sample, bytes]], max_bytes: int) -> Iterator[Dat
     parts: list[Part] = []
     room = max_bytes + 1  # As if a newline followed each line.
     for sample, lines in filled:
-        start = 0
-        while len(lines) >= room:
-            cut = lines.rfind(b"\n", 0, room)
+        start, rest = 0, lines
+        while len(rest) >= room:
+            cut = rest.rfind(b"\n", 0, room)
             if cut < 0 and not taken:  # Its first line fits no datagram.
-                cut = lines.find(b"\n")
+                cut = rest.find(b"\n")
                 if cut < 0:
-                    cut = len(lines)
+                    cut = len(rest)
             if cut >= 0:
-                stop = start + lines.count(b"\n", 0, cut) + 1
-                taken.append(lines[:cut])
+                stop = start + rest.count(b"\n", 0, cut) + 1
+                taken.append(rest[:cut])
                 parts.append((sample, start, stop))
-                lines = lines[cut + 1 :]
-                start = stop
-            yield Datagram(b"\n".join(taken), parts)
+                start, rest = stop, rest[cut + 1 :]
+            yield b"\n".join(taken), parts
             taken, parts, room = [], [], max_bytes + 1
-        if lines:
-            taken.append(lines)
+        if rest:
+            taken.append(rest)
             parts.append((sample, start, None))
-            room -= len(lines) + 1
+            room -= len(rest) + 1
     if taken:
-        yield Datagram(b"\n".join(taken), parts)
+        yield b"\n".join(taken), parts
 
 
 class ParseError(ValueError):

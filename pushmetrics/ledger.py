@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from operator import add, sub
+from operator import add
 
 Totals = tuple[int, ...]
 """A number for each place of a ledger. Tuples: what was offered may be what was delivered, the very same object."""
@@ -34,13 +34,16 @@ class Ledger:
         self.expired: Totals = ()
         """Of each count, what was dropped because nobody took it for too long; empty if nothing was."""
 
-    def owed(self, totals: Totals, now: float) -> Totals:
-        """Return the totals less what was delivered, after dropping what is older than MAX_AGE_SECONDS."""
+    def offer(self, totals: Totals, now: float) -> Totals:
+        """Take the totals at the monotonic time `now`, and return what of them is not owed.
+
+        That is what was delivered, and what is dropped because it is older than MAX_AGE_SECONDS.
+        """
         if self._offered is not self._delivered:
             self._grow_older(now)
         self._offered = totals
         self._offered_at = now
-        return tuple(map(sub, totals, self._delivered))
+        return self._delivered
 
     def settle(self) -> None:
         """Take all that was last owed as delivered."""

@@ -27,7 +27,7 @@ BILLED_SECONDS = 3600.0
 (https://docs.datadoghq.com/account_management/billing/custom_metrics/)."""
 
 SERIES_AT_A_TIME = 16
-"""How many series are read at the same moment: to take the lock and to look at the clocks costs as much as to read one."""
+"""Series that are read at the same moment: to take the lock and look at the clocks costs as much as to read one."""
 
 
 class Registry:
@@ -114,7 +114,7 @@ class Registry:
             return sum(not series.finished for series in self._series.values())
 
     def collect(self, level: str = "full", namespace: str = "", constant_tags: Tags = ()) -> Iterator[Sample]:
-        """Yield a sample of each series, read at the moment at which it is yielded.
+        """Yield a sample of each series, read when it or one of the few before it is yielded.
 
         A limit that can not be read is logged once and left out. Until a sample is called delivered, what it counts
         is in the next one, too. Only the latest sample of a series can be called delivered, and the level decides
@@ -154,7 +154,8 @@ class Registry:
                     series.failing = True
                     continue
                 series.failing = False
-                self.counts_expired += series.take_expired()
+                if series.ledger.expired:
+                    self.counts_expired += series.take_expired()
             self.series_collected += len(samples)
         return samples
 

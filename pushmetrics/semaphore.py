@@ -184,13 +184,14 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         value = self._value
         waiters = self._waiters
         active = self._counters.limit - value
+        available = value if value > 0 else 0
         if not waiters:
-            return active, max(0, value), 0, 0
+            return active, available, 0, 0
         try:
             queued_at = next(iter(waiters.values()))
         except (RuntimeError, StopIteration):  # Another thread's loop changed the queue meanwhile.
-            return active, max(0, value), len(waiters), 0
-        return active, max(0, value), len(waiters), max(0, int((clock.monotonic() - queued_at) * 1000))
+            return active, available, len(waiters), 0
+        return active, available, len(waiters), max(0, int((clock.monotonic() - queued_at) * 1000))
 
     # Acquiring. The path of a free slot is written out in both places: a call would cost what the base class costs.
 

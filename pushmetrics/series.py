@@ -32,10 +32,11 @@ Reading = tuple[int, ...]
 
 The contended time is the one count that is no total: it is the time since the last reading.
 """
-_LARGEST = frozenset({_GAUGES.index("oldest_wait_ms"), len(_GAUGES) + _CONTENDED})
-"""The places of a reading that do not add up. Two limits that are contended at the same time are not contended for twice
-that time, and the oldest waiter of two queues is the older one."""
-_NOTHING_READ: Reading = (0,) * (len(_WITH_VALUES) + 2)
+_LARGEST = frozenset(
+    {_GAUGES.index("oldest_wait_ms"), len(_GAUGES) + _CONTENDED, len(_WITH_VALUES), len(_WITH_VALUES) + 1}
+)
+"""The places of a reading that do not add up. Two limits that are contended at the same time are not contended for
+twice that time, the oldest waiter of two queues is the older one, and what one can do, both can do."""
 
 _NOTHING_GONE = (0, 0, 0)
 
@@ -73,8 +74,10 @@ class Member(weakref.ref[Limit]):
         counters.lowest_value = slots - active
         queue_peak = counters.queue_depth_peak
         counters.queue_depth_peak = queue_depth
-        seen = self.contended_ms
-        self.contended_ms = contended_ms = counters.contended_ms(now)
+        contended_ms = 0
+        if counters.contended_since is not None or counters.contended_seconds:
+            contended_ms, self.contended_ms = -self.contended_ms, counters.contended_ms(now)
+            contended_ms += self.contended_ms
         return (
             slots,
             active,
@@ -85,7 +88,7 @@ class Member(weakref.ref[Limit]):
             oldest_wait_ms,
             counters.admission_timeouts,
             counters.admission_cancelled,
-            contended_ms - seen,
+            contended_ms,
             counters.admissions,
             counters.admissions_queued,
             counters.admission_rejected,
@@ -100,17 +103,8 @@ class Member(weakref.ref[Limit]):
         return tuple(totals)
 
 
-def _combined(readings: list[Reading]) -> Reading:
-    """Return the reading of limits with equal tags, or of none."""
-    if not readings:
-        return _NOTHING_READ
-    columns = zip(*readings, strict=True)
-    return tuple(max(column) if place in _LARGEST else sum(column) for place, column in enumerate(columns))
-
-
 class Peaks:
-    """The highest values of active and queue depth since the last delivered sample, and no lower than in another
-    sample of the same bucket.
+    """The peaks of active and of queue depth: the highest values since the last delivered sample.
 
     The Agent keeps the last gauge of a bucket, so a later sample of a bucket repeats the bucket's peak. What could
     not be delivered in its bucket is shown in the next one, and then forgotten.
@@ -198,7 +192,6 @@ class Series:
         "_ending",
         "_gone",
         "_last",
-        "_ledger",
         "_limit",
         "_number_of_limits",
         "_offered_waits",
@@ -210,6 +203,7 @@ class Series:
         "descriptor",
         "ended_at",
         "failing",
+        "ledger",
         "lock",
         "members",
         "plan",
@@ -227,12 +221,12 @@ class Series:
         """Whether the last attempt to sample it raised."""
         self.plan = _plan("core", False, False)
         self.descriptor = Descriptor("", self.plan.names, self.plan.kinds, tags)
-        self._shape: tuple[Wanted | None, bool, bool] = (None, False, False)  # What these two are for.
+        self._shape: tuple[Wanted | None, int, int] = (None, 0, 0)  # What these two are for.
         self._only: Member | None = None  # The only member; None if there are several, or none.
         self._number_of_limits = 0  # That it has had so far.
         self._limit: int | None = None  # When it was last sampled.
         self._sampled_at = clock.monotonic()  # Or made, as long as it was not sampled.
-        self._ledger = Ledger(len(_COUNTS))
+        self.ledger = Ledger(len(_COUNTS))
         self._contended_ms = 0
         # Of the limits that have gone since the last sample: both peaks, and the contended time.
         self._gone = _NOTHING_GONE
@@ -240,7 +234,7 @@ class Series:
         self._waits: Reservoir | None = None
         # The oldest waits that were sampled and not delivered, with the bucket in which that was.
         self._offered_waits: tuple[int, tuple[float, ...], int] | None = None
-        self._last = SeriesSample()  # Nothing of this one is undelivered.
+        self._last = _delivered_sample()
         self._ending = 0  # The number of limits that it has had when it was last sampled, if there was none left.
 
     @property
@@ -254,7 +248,7 @@ class Series:
         counters = member.counters
         member.series = self
         member.contended_ms = counters.contended_ms(clock.monotonic())
-        self._ledger.shift(member.totals())
+        self.ledger.shift(member.totals())
         counters.waits = None if self._waits is None else self._waits.add
         self.members[member.key] = member
         self._only = member if len(self.members) == 1 else None
@@ -267,7 +261,7 @@ class Series:
         self._only = next(iter(self.members.values())) if len(self.members) == 1 else None
         counters = member.counters
         now = clock.monotonic()
-        self._ledger.shift(tuple(map(neg, member.totals())))
+        self.ledger.shift(tuple(map(neg, member.totals())))
         self._gone = (
             max(self._gone[0], counters.limit - counters.lowest_value),
             max(self._gone[1], counters.queue_depth_peak),
@@ -285,12 +279,7 @@ class Series:
         `now` is the monotonic time, and `bucket` the number of the Agent's bucket.
         """
         only = self._only
-        if only is not None:
-            reading = only.read(now, only.gauges())
-        else:
-            # All gauges first: if one can not be read, the others have lost nothing yet.
-            readable = [(member, member.gauges()) for member in self.members.values()]
-            reading = _combined([member.read(now, gauges) for member, gauges in readable])
+        reading = self._read_all(now) if only is None else only.read(now, only.gauges())
         (
             limit,
             active,
@@ -308,43 +297,70 @@ class Series:
             can_time_out,
             can_reject,
         ) = reading
+        self._limit = limit
         self._sampled_at = now
-        if self.members:
-            self._limit = limit
-            self._ending = 0
-        else:
-            limit = available = self._limit or 0
-            self._ending = self._number_of_limits
         if self._gone is not _NOTHING_GONE:
             active_peak = max(active_peak, self._gone[0])
             queue_peak = max(queue_peak, self._gone[1])
             contended_ms = max(contended_ms, self._gone[2])
             self._gone = _NOTHING_GONE
+        self._contended_ms = contended_ms = self._contended_ms + contended_ms
+
         self._settle()
         active_peak, queue_peak = self._peaks.add(bucket, active_peak, queue_peak)
-        self._contended_ms = contended_ms = self._contended_ms + contended_ms
-        owed = self._ledger.owed((timeouts, cancelled, contended_ms, admissions, admissions_queued, rejected), now)
+        totals = (timeouts, cancelled, contended_ms, admissions, admissions_queued, rejected)
+        delivered = self.ledger.offer(totals, now)
+        timeouts -= delivered[0]
+        cancelled -= delivered[1]
+        contended_ms -= delivered[2]
+        admissions -= delivered[3]
+        admissions_queued -= delivered[4]
+        rejected -= delivered[5]
 
         # It may owe a count that only a limit could have that is gone.
-        shape = (wanted, bool(can_time_out or owed[_TIMEOUTS]), bool(can_reject or owed[_REJECTED]))
+        shape = (wanted, can_time_out or timeouts > 0, can_reject or rejected > 0)
         if shape != self._shape:
             self._shape = shape
-            self.plan = plan = _plan(wanted.level, *shape[1:])
+            self.plan = plan = _plan(wanted.level, *map(bool, shape[1:]))
             self.descriptor = Descriptor(wanted.namespace, plan.names, plan.kinds, self.tags + wanted.constant_tags)
-        values = self.plan.select(
-            (limit, active, available, queue_depth, active_peak, queue_peak, oldest_wait_ms) + owed  # noqa: RUF005 - twice as fast
-        )
-        self._last = sample = SeriesSample()
-        sample.series = self
+        self._last = sample = SeriesSample.__new__(SeriesSample)
         sample.descriptor = self.descriptor
-        sample.values = values
-        if self._waits is None:
-            sample.waits, sample.one_in = (), 1
-        else:
-            sample.waits, sample.one_in = self._choose_waits(self._waits, bucket)
-        sample.undelivered = len(values) + len(sample.waits)
+        sample.values = values = self.plan.select(
+            (
+                limit,
+                active,
+                available,
+                queue_depth,
+                active_peak,
+                queue_peak,
+                oldest_wait_ms,
+                timeouts,
+                cancelled,
+                contended_ms,
+                admissions,
+                admissions_queued,
+                rejected,
+            )
+        )
+        sample.waits, sample.one_in = (), 1
+        sample.undelivered = len(values)
         sample.parts = ()
+        if self._waits is not None:
+            sample.series = self
+            sample.waits, sample.one_in = self._choose_waits(self._waits, bucket)
+            sample.undelivered += len(sample.waits)
         return sample
+
+    def _read_all(self, now: float) -> Reading:
+        """Return the reading of several limits as one, or what is said of a series whose last limit is gone."""
+        if not self.members:
+            self._ending = self._number_of_limits
+            limit = self._limit or 0
+            return (limit, 0, limit, *(0,) * (len(_WITH_VALUES) - 3), False, False)
+        # All gauges first: if one can not be read, the others have lost nothing yet.
+        readable = [(member, member.gauges()) for member in self.members.values()]
+        columns = zip(*[member.read(now, gauges) for member, gauges in readable], strict=True)
+        return tuple(max(column) if place in _LARGEST else sum(column) for place, column in enumerate(columns))
 
     def keep_waits(self, wanted: bool) -> None:
         """Say whether the limits shall note the wait of each waiter, for the distribution of the level "full"."""
@@ -366,34 +382,38 @@ class Series:
             self._offered_waits = (bucket, values, one_in)
         return values, one_in
 
-    def waits_delivered(self, sample: SeriesSample, start: int, stop: int) -> None:
-        """Make room for new waits at once: those of the lines `start` to `stop` of `sample` were delivered."""
-        if sample is self._last and self._waits is not None:
-            first = len(sample.values)
-            self._waits.remove(sample.waits[max(0, start - first) : max(0, stop - first)], sample.one_in)
+    def take_waits_back(self, sample: SeriesSample, start: int, stop: int) -> None:
+        """Forget the waits among the lines `start` to `stop` of the last sample, at once: there is room for so many."""
+        with self.lock:
+            if sample is self._last and self._waits is not None:
+                first = len(sample.values)
+                self._waits.remove(sample.waits[max(0, start - first) : max(0, stop - first)], sample.one_in)
 
     def _settle(self) -> None:
         """Take over what of the last sample was delivered; an older one has no say any more."""
-        last = self._last
-        peaks = self._peaks
-        if not last.undelivered:
-            self._ledger.settle()
-            peaks.active_owed = peaks.queue_owed = 0
-            self._offered_waits = None
+        if self._last.undelivered:
+            self._settle_parts()
             return
-        parts, last.parts = last.parts, ()
-        plan = self.plan
-        for start, stop in parts:
-            self._ledger.settle_part((place, last.values[line]) for line, place in plan.counts if start <= line < stop)
+        self.ledger.settle()
+        peaks = self._peaks
+        peaks.active_owed = peaks.queue_owed = 0
+        self._offered_waits = None
+
+    def _settle_parts(self) -> None:
+        last, plan = self._last, self.plan
+        for start, stop in last.parts:
+            counts = [(place, last.values[line]) for line, place in plan.counts if start <= line < stop]
+            self.ledger.settle_part(counts)
             if start <= plan.active_peak < stop:
-                peaks.active_owed = 0
+                self._peaks.active_owed = 0
             if start <= plan.queue_peak < stop:
-                peaks.queue_owed = 0
+                self._peaks.queue_owed = 0
+        last.parts = ()
 
     def give_up(self) -> None:
         """Drop what it owes; it has ended, and nobody has taken its last sample for too long."""
         self._settle()
-        self._ledger.write_off((0,) * len(_COUNTS))
+        self.ledger.write_off((0,) * len(_COUNTS))
 
     def write_off_what_is_old(self) -> None:
         """Drop what was counted while nobody reported for so long that nobody knows when it was."""
@@ -405,33 +425,40 @@ class Series:
             counted = [member.totals() for member in self.members.values()]
             totals = [sum(column) for column in zip((0,) * len(_COUNTS), *counted, strict=True)]
             totals[_CONTENDED] = self._contended_ms
-            self._ledger.write_off(tuple(totals))
+            self.ledger.write_off(tuple(totals))
 
     def take_expired(self) -> int:
         """Return the number of events dropped since the last call because nobody took them for too long."""
-        expired, self._ledger.expired = self._ledger.expired, ()
+        expired, self.ledger.expired = self.ledger.expired, ()
         return sum(expired) - expired[_CONTENDED] if expired else 0
 
 
 class SeriesSample(Sample):
-    """A sample that notes what of it was delivered, for its series to see when that is next sampled."""
+    """A sample that notes what of it was delivered, for its series to see when that is next sampled.
+
+    Its series makes it without a constructor, a call that would cost as much as reading the limit does.
+    """
 
     __slots__ = ("parts", "series", "undelivered")
 
-    parts: tuple[tuple[int, int], ...]  # The lines that were delivered, unless they are all of them.
-    series: Series
-
-    def __init__(self) -> None:
-        # Its series fills the rest in:
-        self.undelivered = 0
+    undelivered: int  # Lines.
+    parts: tuple[tuple[int, int], ...]  # The lines that were delivered, unless all of them were.
+    series: Series  # Only where there are waits.
 
     def delivered(self, start: int = 0, stop: int | None = None) -> None:
         """Take the lines out of what is still to be delivered."""
         if stop is None:
             stop = len(self.values) + len(self.waits)
-        if stop - start < self.undelivered:  # The rest is likely to follow.
+        left = self.undelivered - stop + start
+        if left:  # The rest is likely to follow.
             self.parts += ((start, stop),)
-        self.undelivered -= stop - start
+        self.undelivered = left
         if self.waits:
-            with self.series.lock:
-                self.series.waits_delivered(self, start, stop)
+            self.series.take_waits_back(self, start, stop)
+
+
+def _delivered_sample() -> SeriesSample:
+    """Return what stands for the last sample of a series that has not been sampled yet."""
+    sample = SeriesSample.__new__(SeriesSample)
+    sample.undelivered, sample.parts = 0, ()
+    return sample

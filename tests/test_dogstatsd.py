@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pushmetrics import reservoir
-from pushmetrics.catalog import COUNT, DISTRIBUTION, GAUGE, metrics_at
+from pushmetrics.catalog import COUNT, DISTRIBUTION, GAUGE
 from pushmetrics.dogstatsd import Line, ParseError, Template, pack, parse, parse_line, rate_field
 from pushmetrics.model import Descriptor, Sample
 from pushmetrics.reservoir import CAPACITY, Reservoir
@@ -170,20 +170,20 @@ class TestPacking:
 
         datagrams = []
         too_long = []
-        for datagram in pack([(sample_of[id(lines)], b"\n".join(lines)) for lines in samples], max_bytes):
-            assert datagram.data
-            (datagrams if len(datagram.data) <= max_bytes else too_long).append(datagram)
-            for sample, start, stop in datagram.parts:
+        for data, parts in pack([(sample_of[id(lines)], b"\n".join(lines)) for lines in samples], max_bytes):
+            assert data
+            (datagrams if len(data) <= max_bytes else too_long).append(data)
+            for sample, start, stop in parts:
                 sample.delivered(start, stop)
 
-        assert [datagram.data for datagram in too_long] == [line for line in every_line if len(line) > max_bytes]
-        packed = [line for datagram in datagrams for line in datagram.data.split(b"\n")]
+        assert too_long == [line for line in every_line if len(line) > max_bytes]
+        packed = [line for data in datagrams for line in data.split(b"\n")]
         assert packed == [line for line in every_line if len(line) <= max_bytes]
         for lines in samples:
             assert sample_of[id(lines)].lines == list(range(len(lines)))
         if not too_long:
-            for datagram, following in pairwise(datagrams):  # Not one line more would have fitted.
-                assert len(datagram.data) + 1 + len(following.data.split(b"\n")[0]) > max_bytes
+            for data, following in pairwise(datagrams):  # Not one line more would have fitted.
+                assert len(data) + 1 + len(following.split(b"\n")[0]) > max_bytes
 
     def test_nothing_makes_no_datagram(self) -> None:
         assert list(pack([], 1432)) == []

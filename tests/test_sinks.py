@@ -7,6 +7,7 @@ import io
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from pushmetrics import ConsoleSink, DogStatsDSink, MemorySink, MeteredSemaphore, PushmetricsError, Registry, Reporter
 from pushmetrics.catalog import metrics_at
 from pushmetrics.dogstatsd import Line, parse
+from pushmetrics.model import Sample
 from pushmetrics.sinks import resolve
 from pushmetrics.sinks.udp import UdpTransport
 from pushmetrics.testing import ManualClock
@@ -133,6 +135,46 @@ class TestUdp:
             sample.value("admissions_total") for sample in registry.collect("standard", "gym.concurrency")
         )
         assert undelivered == 6
+        await sink.aclose()
+
+    @pytest.mark.parametrize("closes_at", [1, 7, 8, 39, 50])
+    async def test_an_agent_that_closes_within_a_burst(self, agent: Agent, closes_at: int) -> None:
+        """The kernel tells of a refused datagram at the next one, and that one is not sent: both are kept."""
+        registry = Registry()
+        for limit in (kept := limits(registry, 60)):
+            await limit.acquire()
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+
+        def samples() -> Iterator[Sample]:
+            for number, sample in enumerate(registry.collect("standard", "gym.concurrency")):
+                if number == closes_at:
+                    arrived.extend(agent.lines())
+                    agent.close()
+                yield sample
+
+        arrived: list[Line] = []
+        delivery = await sink.push(samples())
+        agent.open()
+        await sink.push(registry.collect("standard", "gym.concurrency"))
+        await sink.aclose()
+        arrived.extend(agent.lines())
+
+        assert delivery.failures == {"ECONNREFUSED": 1}
+        admissions = Counter(line.tags for line in arrived if line.name.endswith("admissions_total") and line.values[0])
+        assert len(admissions) == len(kept)
+        assert set(admissions.values()) == {1}
+
+    async def test_late_word_of_a_datagram_from_afar_refuses_no_other(self, agent: Agent) -> None:
+        registry = Registry()
+        (limit,) = limits(registry)
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+        await sink.push(registry.collect("standard", "gym.concurrency"))
+        agent.close()
+        sink._transport._socket.send(b"refused")  # type: ignore[attr-defined, union-attr]  # Stands for one of a flush before.
+        agent.open()
+
+        assert (await sink.push(registry.collect("standard", "gym.concurrency"))).failures == {}
+        assert limit in registry
         await sink.aclose()
 
     async def test_datagrams_have_a_size_and_hold_whole_lines(self, agent: Agent) -> None:

@@ -88,15 +88,19 @@ class DogStatsDSink:
 
 
 class _Flush:
-    """One flush: sends datagrams, waits for a full receiver, and gives the loop its turns."""
+    """One flush: sends datagrams, waits for a full receiver, and gives the loop its turns.
+
+    Where a refusal comes late, the next send or :meth:`Transport.confirm` tells whether a datagram was refused. Until
+    then that one datagram is neither delivered nor refused; it never stays so while the loop has its turn.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self.datagrams = 0
         self.bytes = 0
         self.failures: Counter[str] = Counter()
         self._transport = transport
+        self._unconfirmed: Datagram | None = None
         self._now = asyncio.get_running_loop().time
-        self._turn_ends = self._now() + TURN_SECONDS
         self._patience = WAIT_SECONDS
 
     async def send(self, datagrams: Iterable[Datagram], max_bytes: int) -> None:
@@ -104,27 +108,55 @@ class _Flush:
 
         Raises OSError when one was refused and the rest of the flush would fare no better.
         """
-        send, burst, now = self._transport.send, self._transport.burst, self._now
-        for data, parts in datagrams:
-            if len(data) > max_bytes:
-                self.failures["line too long"] += 1
-                continue
-            try:
-                send(data)
-            except OSError as error:
-                if not await self._send_after(error, data):
+        send, burst, refuses_late = self._transport.send, self._transport.burst, self._transport.refuses_late
+        sent = 0  # In this burst.
+        turn_ends = self._now() + TURN_SECONDS
+        try:
+            for datagram in datagrams:
+                if len(datagram[0]) > max_bytes:
+                    self.failures["line too long"] += 1
                     continue
-            for sample, start, stop in parts:
-                sample.delivered(start, stop)
-            self.datagrams += 1
-            self.bytes += len(data)
-            if burst and self.datagrams % burst == 0:
-                await asyncio.sleep(PAUSE_SECONDS)
-            elif now() > self._turn_ends:
-                await asyncio.sleep(0)
+                try:
+                    send(datagram[0])
+                except OSError as error:
+                    if not await self._send_after(error, datagram[0]):
+                        continue
+                certain: Datagram | None = datagram
+                if refuses_late:
+                    certain, self._unconfirmed = self._unconfirmed, datagram
+                if certain is not None:
+                    self._delivered(certain)
+                sent += 1
+                if sent == burst:
+                    sent = 0
+                    self._confirm()
+                    await asyncio.sleep(PAUSE_SECONDS)
+                elif self._now() > turn_ends:
+                    self._confirm()
+                    await asyncio.sleep(0)
+                else:
+                    continue
+                turn_ends = self._now() + TURN_SECONDS
+        finally:
+            self._confirm()
+
+    def _delivered(self, datagram: Datagram) -> None:
+        data, parts = datagram
+        self.datagrams += 1
+        self.bytes += len(data)
+        for sample, start, stop in parts:
+            sample.delivered(start, stop)
+
+    def _confirm(self) -> None:
+        """Make sure of the last datagram; raises OSError if it was refused and there is no other way for it."""
+        while self._unconfirmed is not None:
+            try:
+                self._transport.confirm()
+            except OSError as error:
+                self._reroute(error)
             else:
-                continue
-            self._turn_ends = now() + TURN_SECONDS
+                datagram, self._unconfirmed = self._unconfirmed, None
+                self._delivered(datagram)
 
     async def _send_after(self, error: OSError, data: bytes) -> bool:
         """Send what was not taken because of `error`, or return False for what will never be taken."""
@@ -133,17 +165,30 @@ class _Flush:
                 self.failures[_reason(error)] += 1
                 return False
             if isinstance(error, BlockingIOError):
+                self._confirm()
                 await self._wait(self._transport.writable())
             elif error.errno == errno.ENOBUFS:  # The network interface's queue, of which no socket tells.
+                self._confirm()
                 await self._wait(asyncio.sleep(PAUSE_SECONDS))
-            elif error.errno not in _LOST or not self._transport.reroute():
-                raise error
+            else:
+                self._reroute(error)
             try:
                 self._transport.send(data)
             except OSError as another:
                 error = another
             else:
                 return True
+
+    def _reroute(self, error: OSError) -> None:
+        """Go on with the next address after a refusal, or raise `error` if there is none."""
+        refused, self._unconfirmed = self._unconfirmed, None
+        if refused is not None and error.errno == errno.EPERM:  # The firewall's word on the datagram after it.
+            self._delivered(refused)
+        if error.errno not in _LOST or not self._transport.reroute():
+            raise error
+        if refused is not None:
+            self._transport.send(refused[0])
+            self._unconfirmed = refused
 
     async def _wait(self, ready: Awaitable[None]) -> None:
         """Wait within what is left of the flush's patience; raises BlockingIOError at its end."""

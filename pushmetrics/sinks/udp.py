@@ -19,12 +19,14 @@ class UdpTransport:
     burst: int | None = 40
     """A healthy Agent's receive buffer (212,992 bytes by default on Linux) holds about twice as many; more at once
     overrun it without a word."""
+    refuses_late = True
 
     def __init__(self, host: str, port: int) -> None:
         self._host = Host(host, port)
         self._socket: socket.socket | None = None
         self._address: SocketAddress | None = None
         self._untried: list[SocketAddress] = []  # Where else the Agent may be, as far as this flush has not looked.
+        self._confirmed = True  # Whether the last datagram's fate is known, as far as it ever is.
 
     async def open(self) -> None:
         """Make the socket ready; raises OSError (TimeoutError for a slow look-up) when that can not be done now.
@@ -40,16 +42,26 @@ class UdpTransport:
         self._connect()
 
     def send(self, data: bytes) -> None:
-        """Send a datagram; raises OSError if it was refused, or could not be sent at all."""
+        """Send a datagram, unless there is word that an earlier one was refused: then that is raised instead.
+
+        On loopback the refusal of a datagram is pending as soon as it was sent, and the kernel looks for it before it
+        sends the next one.
+        """
         sock = self._socket
         assert sock is not None, "open() comes first"
         try:
             sock.send(data)
         except ConnectionRefusedError:
-            # An earlier datagram's refusal, reported late; the call that reports it sends nothing.
-            sock.send(data)
-        # On loopback the refusal of this very datagram is pending by now.
-        error = sock.getsockopt(SOL_SOCKET, SO_ERROR)
+            if not self._confirmed:
+                raise
+            sock.send(data)  # Word from afar, of a datagram that has long been taken as delivered.
+        self._confirmed = False
+
+    def confirm(self) -> None:
+        """Raise OSError if the last datagram was refused."""
+        assert self._socket is not None, "open() comes first"
+        self._confirmed = True
+        error = self._socket.getsockopt(SOL_SOCKET, SO_ERROR)
         if error:
             raise OSError(error, os.strerror(error))
 
@@ -84,6 +96,7 @@ class UdpTransport:
                     self._host.look_up()
                     raise
             else:
+                self._confirmed = True
                 return
 
     def __del__(self) -> None:
