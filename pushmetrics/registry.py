@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import clock
@@ -50,6 +50,8 @@ class Registry:
         """Series in the last collection, so far if it is under way."""
         self.counts_expired = 0
         """Events dropped because they waited for the Agent for too long."""
+        self.version = 0
+        """Raised when a set of tags is reported for the first time, or forgotten."""
         self._lock = threading.RLock()
         self._series: dict[Tags, Series] = {}  # Those that have ended stay for as long as they are billed.
         self._ended: dict[Tags, Series] = {}  # Those among them.
@@ -108,8 +110,18 @@ class Registry:
             self._take_over_gone()
             return sum(not series.finished for series in self._series.values())
 
-    def collect(self, level: str = "full", namespace: str = "", constant_tags: Tags = ()) -> Iterator[Sample]:
+    def tags(self) -> list[Tags]:
+        """Return the tags of each series, those included that have ended and not been forgotten yet."""
+        with self._lock:
+            return list(self._series)
+
+    def collect(
+        self, level: str = "full", namespace: str = "", constant_tags: Tags | Mapping[Tags, Tags] = ()
+    ) -> Iterator[Sample]:
         """Yield a sample of each series, read at the moment at which it is yielded.
+
+        `constant_tags` come behind the tags of each series. Where they are not the same for all they are a mapping
+        from a series' tags, and a series that is not in it is left out for now.
 
         A limit that can not be read is logged once and left out. Until a sample is called delivered, what it counts
         is in the next one, too. Only the latest sample of a series can be called delivered, and the level decides
@@ -122,14 +134,21 @@ class Registry:
             all_series = list(self._series.values())
             self.series_collected = 0
         lock = self._lock
+        tags_of = constant_tags if isinstance(constant_tags, Mapping) else None
+        more_tags = () if isinstance(constant_tags, Mapping) else constant_tags
         for series in all_series:
+            if tags_of is not None:
+                known = tags_of.get(series.tags)
+                if known is None:
+                    continue
+                more_tags = known
             with lock:
                 if series.finished:
                     continue
                 if series.failing:
                     series.write_off_what_is_old()
                 try:
-                    sample = series.sample(level, namespace, constant_tags)
+                    sample = series.sample(level, namespace, more_tags)
                 except Exception:
                     if not series.failing:
                         logger.warning(
@@ -184,6 +203,7 @@ class Registry:
             self._forget_old()
         if len(self._series) < self.max_series:
             self._series[tags] = series
+            self.version += 1
         else:
             self._reject(series)
         return series
@@ -221,11 +241,13 @@ class Registry:
                 series.give_up()
                 self.counts_expired += series.take_expired()
                 del self._series[tags], self._ended[tags]
+                self.version += 1
         while self._rejected and len(self._series) < self.max_series:
             tags = next(iter(self._rejected))
             series = self._rejected.pop(tags)
             series.write_off_what_is_old()
             self._series[tags] = series
+            self.version += 1
 
     def _keep_waits(self, wanted: bool) -> None:
         if wanted != self._wants_waits:

@@ -18,6 +18,7 @@ from .registry import Registry, default_registry
 from .series import BUCKET_SECONDS
 from .settings import UNSET, ReporterSettings, Unset, Worker, reporter_settings
 from .sinks import resolve_sink
+from .workers import Workers
 
 logger = logging.getLogger("pushmetrics")
 
@@ -75,7 +76,9 @@ class Reporter:
         level: "core", "standard" (the default) or "full": which metrics a limit has.
         registry: The limits to report.
         constant_tags: Tags of every metric, such as ``["team:search"]``.
-        worker: Reserved for telling the processes of a host apart; adds no tag yet.
+        worker: How the processes of a host are told apart: "auto" (the default) gives the first that reports a group
+            of limits no tag and the others ``worker:1``, ``worker:2`` and so on; an integer fixes the number, 0 for
+            no tag; None adds no tag.
 
     Each argument but `registry` has a variable, such as PUSHMETRICS_FLUSH_INTERVAL; an argument wins over it.
     PUSHMETRICS_ENABLED=0 switches reporting off: then nothing is sent, and all methods go on working.
@@ -104,7 +107,8 @@ class Reporter:
         )
         self._sink = resolve_sink(sink) if self._settings.enabled else None
         self._registry = registry
-        self._health = Health(registry, self._settings.constant_tags)
+        self._health = Health(registry)
+        self._workers = self._new_workers()
         # A phase of the process's own keeps the workers of a host from flushing all at once, and well inside a bucket.
         self._phase = min(self._settings.flush_interval, BUCKET_SECONDS) * (0.1 + 0.7 * os.urandom(1)[0] / 255)
         self._task: asyncio.Task[None] | None = None
@@ -176,6 +180,7 @@ class Reporter:
         finally:
             try:
                 await self._close_sink(self._sink)
+                await self._workers.aclose(CLOSE_SECONDS * 0.05)
             finally:
                 self._registry.detach(self)
                 self._closing = False
@@ -211,9 +216,15 @@ class Reporter:
             await clock.sleep(delay)
             await self._flush(lag=max(0.0, clock.monotonic() - due))
 
+    def _new_workers(self) -> Workers:
+        settings = self._settings
+        # What stays in the process, such as a MemorySink, is not mixed with what others send.
+        alone = settings.worker == "auto" and getattr(self._sink, "in_process", False)
+        return Workers(None if alone else settings.worker, settings.namespace, settings.constant_tags)
+
     async def _close_sink(self, sink: Sink) -> None:
         try:
-            async with asyncio.timeout(CLOSE_SECONDS * 0.1):
+            async with asyncio.timeout(CLOSE_SECONDS * 0.05):
                 await sink.aclose()
         except Exception:
             logger.exception("%s could not be closed.", sink)
@@ -224,7 +235,8 @@ class Reporter:
         async with self._flushing:
             began = clock.monotonic()
             settings = self._settings
-            collected = self._registry.collect(settings.level, settings.namespace, settings.constant_tags)
+            await self._workers.look(self._registry)
+            collected = self._registry.collect(settings.level, settings.namespace, self._workers.tags)
             samples = chain(collected, self._health_sample())
             self._health.flush_lag_ms = int(lag * 1000)
             try:
@@ -244,7 +256,9 @@ class Reporter:
 
     def _health_sample(self) -> Iterator[Sample]:
         # The last sample of each flush: a receiver knows by it that the flush is complete.
-        yield self._health.sample()
+        tags = self._workers.health_tags
+        if tags is not None:
+            yield self._health.sample(tags)
 
     def _is_the_sinks_fault(self, error: BaseException) -> bool:
         """Whether a sink raised it: it may wait for something that somebody cancels, who does not mean the flush."""

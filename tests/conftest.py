@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -19,6 +20,10 @@ for _name in list(os.environ):
         ("PUSHMETRICS_TEST_", "PUSHMETRICS_STATSD_DIR")
     ):
         del os.environ[_name]
+
+# Worker slots are shared by all processes of a user: those of another run would be seen in this one.
+_runtime = tempfile.TemporaryDirectory(prefix="pushmetrics-tests-")
+os.environ["XDG_RUNTIME_DIR"] = _runtime.name
 
 # A busy machine is slow, not wrong. pytest-timeout ends a test that hangs.
 settings.register_profile("pushmetrics", settings(), deadline=None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
-from contextlib import suppress
+
+from ..offload import offload
 
 SocketAddress = tuple[socket.AddressFamily, tuple[object, ...]]
 
@@ -19,35 +19,18 @@ def numeric(host: str, port: int) -> list[SocketAddress]:
 
 
 def start_lookup(host: str, port: int) -> asyncio.Future[list[SocketAddress]]:
-    """Look a host name up in a thread of its own, and return the future addresses, IPv4 before IPv6.
+    """Look a host name up off the loop, and return the future addresses, IPv4 before IPv6.
 
-    The thread is a daemon: the loop's default executor would hold the program's exit up until a slow look-up ends.
     The future raises OSError when the look-up fails.
     """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[list[SocketAddress]] = loop.create_future()
 
-    def settle(addresses: list[SocketAddress], error: OSError | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(addresses)
-        else:
-            future.set_exception(error)
-            future.exception()  # Nobody may be waiting any more.
-
-    def run() -> None:
-        addresses: list[SocketAddress] = []
-        error = None
+    def look_up() -> list[SocketAddress]:
         try:
-            addresses = _lookup(host, port, 0)
-        except (OSError, UnicodeError) as failure:
-            error = failure if isinstance(failure, OSError) else OSError(str(failure))
-        with suppress(RuntimeError):  # The loop was closed meanwhile.
-            loop.call_soon_threadsafe(settle, addresses, error)
+            return _lookup(host, port, 0)
+        except UnicodeError as error:
+            raise OSError(str(error)) from None
 
-    threading.Thread(target=run, name="pushmetrics-lookup", daemon=True).start()
-    return future
+    return offload(look_up, "pushmetrics-lookup")
 
 
 def _lookup(host: str, port: int, flags: int) -> list[SocketAddress]:
