@@ -7,9 +7,12 @@ that nobody uses any more is not kept alive by its metrics.
 from __future__ import annotations
 
 import logging
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from . import clock
@@ -25,6 +28,12 @@ logger = logging.getLogger("pushmetrics")
 BILLED_SECONDS = 3600.0
 """A set of tags is billed for the hour in which it was sent
 (https://docs.datadoghq.com/account_management/billing/custom_metrics/)."""
+
+
+_lock = threading.RLock()
+"""Held while any registry is read or changed, and during a fork, so that the child finds none half changed."""
+
+_registries: weakref.WeakSet[Registry] = weakref.WeakSet()
 
 
 class Registry:
@@ -52,7 +61,7 @@ class Registry:
         """Events dropped because they waited for the Agent for too long."""
         self.version = 0
         """Raised when a set of tags is reported for the first time, or forgotten."""
-        self._lock = threading.RLock()
+        self._lock = _lock
         self._series: dict[Tags, Series] = {}  # Those that have ended stay for as long as they are billed.
         self._ended: dict[Tags, Series] = {}  # Those among them.
         self._rejected: dict[Tags, Series] = {}
@@ -62,6 +71,7 @@ class Registry:
         # callback only appends, and the next caller takes over what they counted.
         self._gone: deque[Member] = deque()
         self._reporter: Any = None
+        _registries.add(self)
 
     def register(self, limit: Limit) -> None:
         """Report `limit` from now on; registering it again does nothing.
@@ -182,6 +192,20 @@ class Registry:
             if self._reporter is reporter:
                 self._reporter = None
 
+    def _begin_anew(self) -> None:
+        """Register each limit anew, in a fork's child: what was counted so far is the parent's to send."""
+        self._take_over_gone()
+        series = (*self._series.values(), *self._rejected.values())
+        self._series, self._ended, self._rejected = {}, {}, {}
+        self._reporter = None
+        now = clock.monotonic()
+        for member in [member for one in series for member in one.members.values()]:
+            with suppress(Exception):  # A limit that can not be read is said to be so when it is collected.
+                member.read(now, member.gauges())  # Which starts the peaks anew.
+            tags = member.series.tags
+            (self._series.get(tags) or self._rejected.get(tags) or self._new_series(tags)).add(member)
+        self.series_rejected = self.series_collected = self.counts_expired = 0
+
     def _member(self, limit: Limit) -> Member:
         if not all(isinstance(tag, str) and tag and normalize(tag) == tag for tag in limit.tags):
             raise InvalidValueError(
@@ -258,3 +282,16 @@ class Registry:
 
 default_registry = Registry()
 """The registry of every limit that is made without one of its own."""
+
+
+def _after_fork() -> None:
+    """Leave to the parent what is its own."""
+    try:
+        for registry in list(_registries):
+            registry._begin_anew()
+    finally:
+        _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork)

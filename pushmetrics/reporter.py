@@ -109,11 +109,10 @@ class Reporter:
         self._registry = registry
         self._health = Health(registry)
         self._workers = self._new_workers()
-        # A phase of the process's own keeps the workers of a host from flushing all at once, and well inside a bucket.
-        self._phase = min(self._settings.flush_interval, BUCKET_SECONDS) * (0.1 + 0.7 * os.urandom(1)[0] / 255)
+        self._phase = self._new_phase()
         self._task: asyncio.Task[None] | None = None
         self._flushing: asyncio.Lock | None = None
-        self._pid = 0
+        self._pid = os.getpid()
         self._closing = False
         self._reasons: set[str] = set()  # Why the sink did not take everything, as far as it was said.
         self._silent_until = 0.0
@@ -141,12 +140,13 @@ class Reporter:
         if self._sink is None:
             logger.info("Reporting is switched off by %s.", self._settings.sources["enabled"])
             return
+        if self._pid != os.getpid():
+            self._begin_anew()
         if self.is_running or self._closing:
             raise ReporterStateError(f"{self!r} is running already")
         self._registry.attach(self)
         self._warn_of_interval()
         self._flushing = asyncio.Lock()
-        self._pid = os.getpid()  # A task is copied by a fork and does not run in the child.
         self._task = asyncio.create_task(self._run(), name="pushmetrics-reporter")
 
     async def flush(self) -> FlushResult:
@@ -161,7 +161,12 @@ class Reporter:
         return await self._flush(lag=0.0)
 
     async def aclose(self) -> None:
-        """Push once more and stop, within 2 s whatever the Agent does. Closing twice does no harm."""
+        """Push once more and stop, within 2 s whatever the Agent does. Closing twice does no harm.
+
+        In a fork's child, the parent's reporter is left alone.
+        """
+        if self._pid != os.getpid():
+            return
         task, self._task = self._task, None
         if task is None or self._sink is None:
             return
@@ -215,6 +220,19 @@ class Reporter:
             due = clock.monotonic() + delay
             await clock.sleep(delay)
             await self._flush(lag=max(0.0, clock.monotonic() - due))
+
+    def _begin_anew(self) -> None:
+        """Forget the parent's state in a fork's child: its task does not run here, and the rest is not ours."""
+        self._pid = os.getpid()
+        self._phase = self._new_phase()
+        self._health = Health(self._registry)
+        self._workers = self._new_workers()
+        self._task = None
+        self._closing = self._failing = False
+
+    def _new_phase(self) -> float:
+        # One of the process's own keeps the workers of a host from flushing all at once, and well inside a bucket.
+        return min(self._settings.flush_interval, BUCKET_SECONDS) * (0.1 + 0.7 * os.urandom(1)[0] / 255)
 
     def _new_workers(self) -> Workers:
         settings = self._settings
