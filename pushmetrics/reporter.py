@@ -15,6 +15,7 @@ from .errors import ReporterStateError
 from .health import Health
 from .model import Delivery, Sample, Sink
 from .registry import Registry, default_registry
+from .reporter_thread import ReporterThread
 from .series import BUCKET_SECONDS
 from .settings import UNSET, ReporterSettings, Unset, Worker, reporter_settings
 from .sinks import resolve_sink
@@ -158,6 +159,8 @@ class Reporter:
             return FlushResult()
         if not self.is_running:
             raise ReporterStateError(f"{self!r} is not running; start it, or use 'async with'")
+        if self._task is not None and self._task.get_loop() is not asyncio.get_running_loop():
+            raise ReporterStateError(f"{self!r} runs in another event loop and flushes there")
         return await self._flush(lag=0.0)
 
     async def aclose(self) -> None:
@@ -171,24 +174,24 @@ class Reporter:
         if task is None or self._sink is None:
             return
         loop = task.get_loop()
-        self._closing = True
-        try:
-            if loop is asyncio.get_running_loop():
-                async with asyncio.timeout(CLOSE_SECONDS * 0.9):
-                    task.cancel()
-                    await asyncio.wait([task])
-                    await self._flush(lag=0.0)
-            elif not loop.is_closed():
+        if loop is asyncio.get_running_loop():
+            await self._end(task, last_flush=True)
+        else:
+            if not loop.is_closed():
                 loop.call_soon_threadsafe(task.cancel)
-        except TimeoutError:
-            logger.warning("The last flush did not end within %g s; what it held is lost.", CLOSE_SECONDS * 0.9)
-        finally:
-            try:
-                await self._close_sink(self._sink)
-                await self._workers.aclose(CLOSE_SECONDS * 0.05)
-            finally:
-                self._registry.detach(self)
-                self._closing = False
+            await self._end(None, last_flush=False)
+
+    def in_thread(self) -> ReporterThread:
+        """Return a context manager that runs the reporter in a thread, on an event loop of its own.
+
+        For programs whose loop may block: that is when its gauges are needed most.
+
+        >>> with Reporter().in_thread():  # doctest: +SKIP
+        ...     asyncio.run(serve())
+
+        Leaving the block pushes once more and stops, within 2 s; ``start()`` and ``close()`` do the same by hand.
+        """
+        return ReporterThread(self)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -214,12 +217,39 @@ class Reporter:
         )
 
     async def _run(self) -> None:
-        await self._flush(lag=0.0)
-        while True:
-            delay = seconds_to_next_tick(clock.wall(), self._settings.flush_interval, self._phase)
-            due = clock.monotonic() + delay
-            await clock.sleep(delay)
-            await self._flush(lag=max(0.0, clock.monotonic() - due))
+        try:
+            await self._flush(lag=0.0)
+            while True:
+                delay = seconds_to_next_tick(clock.wall(), self._settings.flush_interval, self._phase)
+                due = clock.monotonic() + delay
+                await clock.sleep(delay)
+                await self._flush(lag=max(0.0, clock.monotonic() - due))
+        except asyncio.CancelledError:
+            if self._task is asyncio.current_task():
+                # By nobody who has closed it: asyncio.run() does that to what is left when the program ends.
+                self._task = None
+                await self._end(None, last_flush=True)
+            raise
+
+    async def _end(self, task: asyncio.Task[None] | None, *, last_flush: bool) -> None:
+        assert self._sink is not None, "only a started reporter ends"
+        self._closing = True
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS * 0.9):
+                if task is not None:
+                    task.cancel()
+                    await asyncio.wait([task])
+                if last_flush:
+                    await self._flush(lag=0.0)
+        except TimeoutError:
+            logger.warning("The last flush did not end within %g s; what it held is lost.", CLOSE_SECONDS * 0.9)
+        finally:
+            try:
+                await self._close_sink(self._sink)
+                await self._workers.aclose(CLOSE_SECONDS * 0.05)
+            finally:
+                self._registry.detach(self)
+                self._closing = False
 
     def _begin_anew(self) -> None:
         """Forget the parent's state in a fork's child: its task does not run here, and the rest is not ours."""

@@ -45,19 +45,26 @@ _NOTHING_GONE = (0, 0, 0)
 class Member(weakref.ref[Limit]):
     """A limit, held weakly, and its counters, which are kept when it is gone."""
 
-    __slots__ = ("contended_ms", "counters", "key", "series")
+    __slots__ = ("contended_ms", "counters", "key", "series", "slots")
 
     counters: Counters
     contended_ms: int  # How much of the contended time the series has taken over.
     key: int
     series: Series
+    slots: int  # When the gauges were read.
 
     def gauges(self) -> tuple[int, int, int, int]:
         """Return active, available, queue depth and oldest wait; raises what the limit raises."""
         limit = self()
+        counters = self.counters
+        self.slots = counters.limit
         if limit is None:
-            return 0, self.counters.limit, 0, 0
-        active, available, queue_depth, oldest_wait_ms = gauges = limit.gauges()
+            return 0, self.slots, 0, 0
+        gauges = limit.gauges()
+        while counters.limit != self.slots:  # Changed meanwhile, by another thread.
+            self.slots = counters.limit
+            gauges = limit.gauges()
+        active, available, queue_depth, oldest_wait_ms = gauges
         # One negative number makes the union of their bits negative, and anything but integers has none.
         if active | available | queue_depth | oldest_wait_ms < 0:
             raise SampleError(
@@ -67,12 +74,20 @@ class Member(weakref.ref[Limit]):
         return gauges
 
     def read(self, now: float, gauges: tuple[int, int, int, int]) -> Reading:
-        """Return the whole reading, and start the peaks anew."""
+        """Return the whole reading, and start the peaks anew.
+
+        The limit may be at work in another thread all the while. No call, and so no other thread, comes between
+        reading a peak and starting it anew.
+        """
         active, available, queue_depth, oldest_wait_ms = gauges
         counters = self.counters
-        slots = counters.limit
-        active_peak, counters.lowest_value = slots - counters.lowest_value, slots - active
+        slots = self.slots
+        active_peak, counters.lowest_value = counters.limit - counters.lowest_value, counters.limit - active
         queue_peak, counters.queue_depth_peak = counters.queue_depth_peak, queue_depth
+        if active > active_peak:  # It had begun between the gauges and the peaks of the last reading.
+            active_peak = active
+        if queue_depth > queue_peak:
+            queue_peak = queue_depth
         seen, self.contended_ms = self.contended_ms, counters.contended_ms(now)
         return [slots, active, available, queue_depth, active_peak, queue_peak, oldest_wait_ms], [
             counters.admission_timeouts,
