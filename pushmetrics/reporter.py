@@ -18,7 +18,7 @@ from .registry import Registry, default_registry
 from .reporter_thread import ReporterThread
 from .series import BUCKET_SECONDS
 from .settings import UNSET, ReporterSettings, Unset, Worker, reporter_settings
-from .sinks import resolve_sink
+from .sinks import SinkLike, resolve_sink
 from .workers import Workers
 
 logger = logging.getLogger("pushmetrics")
@@ -72,7 +72,8 @@ class Reporter:
     Args:
         flush_interval: Seconds between two flushes, 0.1 to 3600; 10 by default, the width of the Agent's buckets.
         sink: Where to push: None for the Agent that the DD_* variables name, an address such as
-            ``"udp://localhost:8125"``, or a sink.
+            ``"udp://localhost:8125"``, a ``datadog.dogstatsd.DogStatsd`` or ``aiodogstatsd.Client`` of yours, which
+            stays yours, or a sink.
         namespace: What the names of the metrics begin with; "gym.concurrency" by default.
         level: "core", "standard" (the default) or "full": which metrics a limit has.
         registry: The limits to report.
@@ -92,7 +93,7 @@ class Reporter:
         self,
         *,
         flush_interval: float | None = None,
-        sink: str | Sink | None = None,
+        sink: SinkLike = None,
         namespace: str | None = None,
         level: str | None = None,
         registry: Registry = default_registry,

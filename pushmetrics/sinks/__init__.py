@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from ..errors import InvalidTypeError
 from ..model import Sink
+from .callers_clients import AioDogStatsDClient, OfficialClient, sink_around
 from .console import ConsoleSink
 from .dogstatsd_sink import DogStatsDSink
 from .memory import MemorySink
 
-__all__ = ["ConsoleSink", "DogStatsDSink", "MemorySink", "resolve_sink"]
+__all__ = ["ConsoleSink", "DogStatsDSink", "MemorySink", "SinkLike", "resolve_sink"]
+
+SinkLike = str | Sink | OfficialClient | AioDogStatsDClient | None
+"""What a caller may give as a sink."""
 
 
-def resolve_sink(sink: str | Sink | None) -> Sink:
-    """Return the sink that a caller means: None for the Agent of the DD_* variables, an address, or a sink itself.
+def resolve_sink(sink: SinkLike) -> Sink:
+    """Return the sink that a caller means.
+
+    None stands for the Agent of the DD_* variables; an address, the official client's ``DogStatsd``, an
+    ``aiodogstatsd.Client``, or a sink for itself.
 
     Raises :class:`InvalidTypeError` or :class:`InvalidValueError` for anything else.
     """
     if sink is None or isinstance(sink, str):
         return DogStatsDSink(sink)
+    around = sink_around(sink)
+    if around is not None:
+        return around
     if isinstance(sink, type) or not isinstance(sink, Sink):
         raise InvalidTypeError(
-            "sink: expected None, an address such as 'udp://localhost:8125', or an object with push() and aclose(), "
-            f"got {sink!r}"
+            "sink: expected None, an address such as 'udp://localhost:8125', a datadog.dogstatsd.DogStatsd, an "
+            f"aiodogstatsd.Client, or an object with push() and aclose(), got {sink!r}"
         )
     return sink
