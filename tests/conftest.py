@@ -41,14 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--library-only-if",
         metavar="PYTHON",
-        help="leave out the tests marked server or demo if this interpreter runs here, since they run on it",
+        help="leave out the tests marked server, processes or demo if this interpreter runs here: they run on it",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     python = config.getoption("--library-only-if")
     if python and not config.option.markexpr and _runs(python):
-        config.option.markexpr = "not server and not demo"
+        config.option.markexpr = "not server and not processes and not demo"
 
 
 def _runs(python: str) -> bool:
