@@ -8,18 +8,21 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from . import clock
 from .errors import ReporterStateError
 from .health import Health
 from .model import Delivery, Sample, Sink
 from .registry import Registry, default_registry
-from .reporter_thread import ReporterThread
 from .series import BUCKET_SECONDS
 from .settings import UNSET, ReporterSettings, Unset, Worker, reporter_settings
-from .sinks import SinkLike, resolve_sink
+from .sinks import resolve_sink
 from .workers import Workers
+
+if TYPE_CHECKING:
+    from .reporter_thread import ReporterThread
+    from .sinks import SinkLike
 
 logger = logging.getLogger("pushmetrics")
 
@@ -192,6 +195,8 @@ class Reporter:
 
         Leaving the block pushes once more and stops, within 2 s; ``start()`` and ``close()`` do the same by hand.
         """
+        from .reporter_thread import ReporterThread  # Few programs come here.
+
         return ReporterThread(self)
 
     async def __aenter__(self) -> Self:

@@ -14,11 +14,6 @@ import weakref
 from contextlib import suppress
 from typing import NamedTuple
 
-try:
-    import fcntl
-except ImportError:  # Windows.
-    fcntl = None  # type: ignore[assignment]  # Looked at before it is used.
-
 FILES = 64
 """Over how many files the groups of a user are spread. To lock a byte, the kernel walks through all locks of the file:
 with 10,000 groups in four processes that is one second in 64 files, and two minutes in one."""
@@ -61,6 +56,8 @@ class SlotFiles:
 
         Raises OSError when there is none to be had: no directory that is safe, no file locks, or all slots taken.
         """
+        if os.name == "nt":
+            raise OSError(errno.ENOSYS, "this platform has no file locks of processes")
         hashed = int.from_bytes(_digest(group), "big")
         file, first = hashed % FILES, (hashed >> 12) * SLOTS_IN_GROUP  # Below 2**63, the end of any file.
         with self._lock:
@@ -82,6 +79,8 @@ class SlotFiles:
             held_by = self._holders.get((slot.file, slot.byte))
             if held_by is not None and held_by() is holder:
                 del self._holders[slot.file, slot.byte]
+                import fcntl
+
                 fcntl.lockf(self._files[slot.file], fcntl.LOCK_UN, 1, slot.byte)
 
     def look_after(self) -> int:
@@ -105,8 +104,6 @@ class SlotFiles:
         self.generation += 1
 
     def _open(self, file: int) -> int:
-        if fcntl is None:
-            raise OSError(errno.ENOSYS, "this platform has no file locks")
         if file not in self._files:
             if self._directory < 0:
                 self._directory = _open_directory()
@@ -125,6 +122,8 @@ class SlotFiles:
 
 
 def _lock(descriptor: int, byte: int) -> bool:
+    import fcntl  # Costs the import of the package as much as the digest below.
+
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
     except OSError as error:

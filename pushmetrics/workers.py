@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Iterable, Mapping
 
 from . import clock
@@ -110,7 +111,9 @@ class Workers:
                 self._slots.clear()
                 self._tags.clear()
             wanted = set()
-            for tags in (_HEALTH, *all_tags):
+            for number, tags in enumerate((_HEALTH, *all_tags)):
+                if number % 100 == 99:
+                    time.sleep(0)  # Lets the loop go on: only taking a slot does so, too.
                 group = _group(tags, HEALTH_NAMESPACE if tags is _HEALTH else self._namespace, self._constant_tags)
                 wanted.add(group)
                 if tags in self._tags:

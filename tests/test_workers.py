@@ -282,7 +282,7 @@ class TestWithoutSlots:
         if request.param == "no directory":
             (tmp_path / "pushmetrics").write_text("in the way")
         elif request.param == "no file locks":
-            monkeypatch.setattr("pushmetrics.slots.fcntl", None)
+            monkeypatch.setattr("os.name", "nt")
         else:
 
             def refuse(thread: threading.Thread) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..errors import InvalidTypeError
 from ..model import Sink
-from .callers_clients import AioDogStatsDClient, OfficialClient, sink_around
 from .console import ConsoleSink
 from .dogstatsd_sink import DogStatsDSink
 from .memory import MemorySink
 
-__all__ = ["ConsoleSink", "DogStatsDSink", "MemorySink", "SinkLike", "resolve_sink"]
+if TYPE_CHECKING:
+    from .callers_clients import AioDogStatsDClient, OfficialClient
 
-SinkLike = str | Sink | OfficialClient | AioDogStatsDClient | None
-"""What a caller may give as a sink."""
+    SinkLike = str | Sink | OfficialClient | AioDogStatsDClient | None
+    """What a caller may give as a sink."""
+
+__all__ = ["ConsoleSink", "DogStatsDSink", "MemorySink", "resolve_sink"]
 
 
 def resolve_sink(sink: SinkLike) -> Sink:
@@ -25,6 +29,8 @@ def resolve_sink(sink: SinkLike) -> Sink:
     """
     if sink is None or isinstance(sink, str):
         return DogStatsDSink(sink)
+    from .callers_clients import sink_around  # Few programs come here.
+
     around = sink_around(sink)
     if around is not None:
         return around
