@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import freezegun
 import pytest
 
 from pushmetrics import MemorySink, MeteredSemaphore, Registry, Reporter
@@ -186,6 +187,17 @@ class TestAuto:
                 assert new_process().take(GROUP) == 2
 
         assert workers_in(sink, "active") == {None, "1"}
+        assert limit in registry
+
+    async def test_with_frozen_time_they_are_taken_and_given_back(self, new_process: NewProcess) -> None:
+        registry, sink = Registry(), SharedSink()
+        limit = limit_of(registry)
+        with freezegun.freeze_time("2027-01-15"):
+            async with Reporter(registry=registry, sink=sink) as reporter:
+                assert (await reporter.flush()).series == 1
+                assert new_process().take(GROUP) == 1
+
+        assert new_process().take(GROUP) == 0
         assert limit in registry
 
 
