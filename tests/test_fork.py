@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 import textwrap
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -140,6 +142,41 @@ async def test_a_reporter_that_is_not_started_in_the_child_is_off_there(agent: t
 
     assert "is not running; start it" in printed
     assert total(receiver, "admissions_total") == 5
+
+
+async def test_the_child_has_a_socket_of_its_own() -> None:
+    # Frames of two processes in one stream would get mixed, and an error that one of them reads is lost to the other.
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
+        agent.bind(("127.0.0.1", 0))
+        agent.setblocking(False)
+        await run(
+            """
+            reporter = Reporter(sink=ADDRESS)
+
+            async def flush():
+                async with reporter:
+                    await reporter.flush()
+
+            async def main():
+                async with reporter:
+                    await reporter.flush()
+                    pid = os.fork()
+                    if pid == 0:
+                        asyncio.run(flush())
+                        os._exit(0)
+                    await asyncio.to_thread(os.waitpid, pid, 0)
+                    await reporter.flush()
+
+            asyncio.run(main())
+            """,
+            f"udp://127.0.0.1:{agent.getsockname()[1]}",
+        )
+        senders = set()
+        with suppress(BlockingIOError):
+            while True:
+                senders.add(agent.recvfrom(65536)[1])
+
+    assert len(senders) == 2
 
 
 async def test_what_the_parent_still_owes_is_not_the_childs(tmp_path: Path) -> None:

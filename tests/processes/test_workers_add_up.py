@@ -81,6 +81,7 @@ async def receiver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIter
         monkeypatch.setenv("PUSHMETRICS_SINK", f"udp://{host}:{port}")
         monkeypatch.setenv("PUSHMETRICS_FLUSH_INTERVAL", "0.5")
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+        monkeypatch.setenv("HOME", str(tmp_path))  # Where gunicorn has its control socket.
         yield receiver
 
 
