@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from itertools import chain
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from . import clock
 from .errors import ReporterStateError
@@ -18,6 +18,11 @@ from .registry import Registry, default_registry
 from .series import BUCKET_SECONDS
 from .settings import UNSET, ReporterSettings, Unset, Worker, reporter_settings
 from .sinks import resolve_sink
+from .workers import Workers
+
+if TYPE_CHECKING:
+    from .reporter_thread import ReporterThread
+    from .sinks import SinkLike
 
 logger = logging.getLogger("pushmetrics")
 
@@ -84,12 +89,15 @@ class Reporter:
     Args:
         flush_interval: Seconds between two flushes, 0.1 to 3600; 10 by default, the width of the Agent's buckets.
         sink: Where to push: None for the Agent that the DD_* variables name, an address such as
-            ``"udp://localhost:8125"``, or a sink.
+            ``"udp://localhost:8125"``, a ``datadog.dogstatsd.DogStatsd`` or ``aiodogstatsd.Client`` of yours, which
+            stays yours, or a sink.
         namespace: What the names of the metrics begin with; "gym.concurrency" by default.
         level: "core", "standard" (the default) or "full": which metrics a limit has.
         registry: The limits to report.
         constant_tags: Tags of every metric, such as ``["team:search"]``.
-        worker: Reserved for telling the processes of a host apart; adds no tag yet.
+        worker: How the processes of a host are told apart: "auto" (the default) gives the first that reports a group
+            of limits no tag and the others ``worker:1``, ``worker:2`` and so on; an integer fixes the number, 0 for
+            no tag; None adds no tag.
 
     Each argument but `registry` has a variable, such as PUSHMETRICS_FLUSH_INTERVAL; an argument wins over it.
     PUSHMETRICS_ENABLED=0 switches reporting off: then nothing is sent, and all methods go on working.
@@ -102,7 +110,7 @@ class Reporter:
         self,
         *,
         flush_interval: float | None = None,
-        sink: str | Sink | None = None,
+        sink: SinkLike = None,
         namespace: str | None = None,
         level: str | None = None,
         registry: Registry = default_registry,
@@ -118,12 +126,12 @@ class Reporter:
         )
         self._sink = resolve_sink(sink) if self._settings.enabled else None
         self._registry = registry
-        self._health = Health(registry, self._settings.constant_tags)
-        # A phase of the process's own keeps the workers of a host from flushing all at once, and well inside a bucket.
-        self._phase = min(self._settings.flush_interval, BUCKET_SECONDS) * (0.1 + 0.7 * os.urandom(1)[0] / 255)
+        self._health = Health(registry)
+        self._workers = self._new_workers()
+        self._phase = self._new_phase()
         self._task: asyncio.Task[None] | None = None
         self._flushing: asyncio.Lock | None = None
-        self._pid = 0
+        self._pid = os.getpid()
         self._closing = False
         self._reasons: set[str] = set()  # Why the sink did not take everything, as far as it was said.
         self._silent_until = 0.0
@@ -153,13 +161,14 @@ class Reporter:
         if self._sink is None:
             logger.info("Reporting is switched off by %s.", self._settings.sources["enabled"])
             return
+        if self._pid != os.getpid():
+            self._begin_anew()
         if self.is_running or self._closing:
             raise ReporterStateError(f"{self!r} is running already")
         self._registry.attach(self)
         if warning := interval_warning(self._settings.flush_interval):
             logger.warning(warning)
         self._flushing = asyncio.Lock()
-        self._pid = os.getpid()  # A task is copied by a fork and does not run in the child.
         self._task = asyncio.create_task(self._run(), name="pushmetrics-reporter")
 
     async def flush(self) -> FlushResult:
@@ -171,27 +180,41 @@ class Reporter:
             return FlushResult()
         if not self.is_running:
             raise ReporterStateError(f"{self!r} is not running; start it, or use 'async with'")
+        if self._task is not None and self._task.get_loop() is not asyncio.get_running_loop():
+            raise ReporterStateError(f"{self!r} runs in another event loop and flushes there")
         return await self._flush(lag=0.0)
 
     async def aclose(self) -> None:
-        """Push once more and stop, within 2 s whatever the Agent does. Closing twice does no harm."""
+        """Push once more and stop, within 2 s whatever the Agent does. Closing twice does no harm.
+
+        In a fork's child, the parent's reporter is left alone.
+        """
+        if self._pid != os.getpid():
+            return
         task, self._task = self._task, None
         if task is None or self._sink is None:
             return
         loop = task.get_loop()
-        self._closing = True
-        try:
-            if loop is asyncio.get_running_loop():
-                if not await _ends_within(CLOSE_SECONDS * 0.8, self._last_flush(task)):
-                    logger.warning("The last flush did not end within %g s; what it held is lost.", CLOSE_SECONDS * 0.8)
-            elif not loop.is_closed():
+        if loop is asyncio.get_running_loop():
+            await self._end(task, last_flush=True)
+        else:
+            if not loop.is_closed():
                 loop.call_soon_threadsafe(task.cancel)
-        finally:
-            try:
-                await self._close_sink(self._sink)
-            finally:
-                self._registry.detach(self)
-                self._closing = False
+            await self._end(None, last_flush=False)
+
+    def in_thread(self) -> ReporterThread:
+        """Return a context manager that runs the reporter in a thread, on an event loop of its own.
+
+        For programs whose loop may block: that is when its gauges are needed most.
+
+        >>> with Reporter().in_thread():  # doctest: +SKIP
+        ...     asyncio.run(serve())
+
+        Leaving the block pushes once more and stops, within 2 s; ``start()`` and ``close()`` do the same by hand.
+        """
+        from .reporter_thread import ReporterThread  # Few programs come here.
+
+        return ReporterThread(self)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -218,28 +241,71 @@ class Reporter:
         )
 
     async def _run(self) -> None:
-        await self._flush(lag=0.0)
-        while self._task is asyncio.current_task():  # A sink may have kept the cancel of aclose() to itself.
-            delay = seconds_to_next_tick(clock.wall(), self._settings.flush_interval, self._phase)
-            due = clock.monotonic() + delay
-            await clock.sleep(delay)
-            if clock.monotonic() >= self._retry_at:
-                await self._flush(lag=max(0.0, clock.monotonic() - due))
+        try:
+            await self._flush(lag=0.0)
+            while self._task is asyncio.current_task():  # A sink may have kept the cancel of aclose() to itself.
+                delay = seconds_to_next_tick(clock.wall(), self._settings.flush_interval, self._phase)
+                due = clock.monotonic() + delay
+                await clock.sleep(delay)
+                if clock.monotonic() >= self._retry_at:
+                    await self._flush(lag=max(0.0, clock.monotonic() - due))
+        except asyncio.CancelledError:
+            if self._task is asyncio.current_task():
+                # By nobody who has closed it: asyncio.run() does that to what is left when the program ends.
+                self._task = None
+                await self._end(None, last_flush=True)
+            raise
 
-    async def _last_flush(self, task: asyncio.Task[None]) -> None:
+    async def _end(self, task: asyncio.Task[None] | None, *, last_flush: bool) -> None:
+        assert self._sink is not None, "only a started reporter ends"
+        self._closing = True
+        try:
+            if last_flush and not await _ends_within(CLOSE_SECONDS * 0.8, self._last_flush(task)):
+                logger.warning("The last flush did not end within %g s; what it held is lost.", CLOSE_SECONDS * 0.8)
+        finally:
+            try:
+                await self._close_sink(self._sink)
+                await self._workers.aclose(CLOSE_SECONDS * 0.05)
+            finally:
+                self._registry.detach(self)
+                self._closing = False
+
+    async def _last_flush(self, task: asyncio.Task[None] | None) -> None:
         assert self._flushing is not None, "only a started reporter flushes"
         try:
             async with self._flushing:
                 pass  # A flush that is under way ends by itself, not in the middle of a frame, and is counted.
         finally:
-            task.cancel()
-        await asyncio.wait([task])
+            if task is not None:
+                task.cancel()
+        if task is not None:
+            await asyncio.wait([task])
         await self._flush(lag=0.0)
+
+    def _begin_anew(self) -> None:
+        """Forget the parent's state in a fork's child: its task does not run here, and the rest is not ours."""
+        self._pid = os.getpid()
+        self._phase = self._new_phase()
+        self._health = Health(self._registry)
+        self._workers = self._new_workers()
+        self._task = None
+        self._closing = self._failing = False
+        self._retry_seconds = self._retry_at = 0.0
+
+    def _new_phase(self) -> float:
+        # One of the process's own keeps the workers of a host from flushing all at once, and well inside a bucket.
+        return min(self._settings.flush_interval, BUCKET_SECONDS) * (0.1 + 0.7 * os.urandom(1)[0] / 255)
+
+    def _new_workers(self) -> Workers:
+        settings = self._settings
+        # What stays in the process, such as a MemorySink, is not mixed with what others send.
+        alone = settings.worker == "auto" and getattr(self._sink, "in_process", False)
+        return Workers(None if alone else settings.worker, settings.namespace, settings.constant_tags)
 
     async def _close_sink(self, sink: Sink) -> None:
         try:
-            if not await _ends_within(CLOSE_SECONDS * 0.1, sink.aclose()):
-                logger.error("%s did not close within %g s.", sink, CLOSE_SECONDS * 0.1)
+            if not await _ends_within(CLOSE_SECONDS * 0.05, sink.aclose()):
+                logger.error("%s did not close within %g s.", sink, CLOSE_SECONDS * 0.05)
         except Exception:
             logger.exception("%s could not be closed.", sink)
 
@@ -249,7 +315,8 @@ class Reporter:
         async with self._flushing:
             began = clock.monotonic()
             settings = self._settings
-            collected = self._registry.collect(settings.level, settings.namespace, settings.constant_tags)
+            await self._workers.look(self._registry)
+            collected = self._registry.collect(settings.level, settings.namespace, self._workers.tags)
             samples = chain(collected, self._health_sample())
             self._health.flush_lag_ms = int(lag * 1000)
             try:
@@ -278,7 +345,9 @@ class Reporter:
 
     def _health_sample(self) -> Iterator[Sample]:
         # The last sample of each flush: a receiver knows by it that the flush is complete.
-        yield self._health.sample()
+        tags = self._workers.health_tags
+        if tags is not None:
+            yield self._health.sample(tags)
 
     def _is_the_sinks_fault(self, error: BaseException) -> bool:
         """Whether a sink raised it: it may wait for something that somebody cancels, who does not mean the flush."""

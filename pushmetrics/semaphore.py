@@ -402,9 +402,12 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
 
     def _end_contention(self) -> None:
         counters = self._counters
-        since, counters.contended_since = counters.contended_since, None
+        since = counters.contended_since
         if since is not None:
-            counters.contended_seconds += max(0.0, clock.monotonic() - since)
+            spell = max(0.0, clock.monotonic() - since)
+            # No call between these two: a reporter in another thread sees the spell open or closed, never neither.
+            counters.contended_since = None
+            counters.contended_seconds += spell
 
     def _message(self, what: str) -> str:
         return (

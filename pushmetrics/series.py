@@ -44,19 +44,26 @@ _NOTHING_GONE = (0, 0, 0)
 class Member(weakref.ref[Limit]):
     """A limit, held weakly, and its counters, which are kept when it is gone."""
 
-    __slots__ = ("contended_ms", "counters", "key", "series")
+    __slots__ = ("contended_ms", "counters", "key", "series", "slots")
 
     counters: Counters
     contended_ms: int  # How much of the contended time the series has taken over.
     key: int
     series: Series
+    slots: int  # When the gauges were read.
 
     def gauges(self) -> tuple[int, int, int, int]:
         """Return active, available, queue depth and oldest wait; raises what the limit raises."""
         limit = self()
+        counters = self.counters
+        self.slots = counters.limit
         if limit is None:
-            return 0, self.counters.limit, 0, 0
-        active, available, queue_depth, oldest_wait_ms = gauges = limit.gauges()
+            return 0, self.slots, 0, 0
+        gauges = limit.gauges()
+        while counters.limit != self.slots:  # Changed meanwhile, by another thread.
+            self.slots = counters.limit
+            gauges = limit.gauges()
+        active, available, queue_depth, oldest_wait_ms = gauges
         # One negative number makes the union of their bits negative, and anything but integers has none.
         if active | available | queue_depth | oldest_wait_ms < 0:
             raise SampleError(
@@ -66,14 +73,20 @@ class Member(weakref.ref[Limit]):
         return gauges
 
     def read(self, now: float, gauges: tuple[int, int, int, int]) -> Reading:
-        """Return the whole reading, and start the peaks anew."""
+        """Return the whole reading, and start the peaks anew.
+
+        The limit may be at work in another thread all the while. No call, and so no other thread, comes between
+        reading a peak and starting it anew.
+        """
         active, available, queue_depth, oldest_wait_ms = gauges
         counters = self.counters
-        slots = counters.limit
-        active_peak = slots - counters.lowest_value
-        counters.lowest_value = slots - active
-        queue_peak = counters.queue_depth_peak
-        counters.queue_depth_peak = queue_depth
+        slots = self.slots
+        active_peak, counters.lowest_value = counters.limit - counters.lowest_value, counters.limit - active
+        queue_peak, counters.queue_depth_peak = counters.queue_depth_peak, queue_depth
+        if active > active_peak:  # It had begun between the gauges and the peaks of the last reading.
+            active_peak = active
+        if queue_depth > queue_peak:
+            queue_peak = queue_depth
         contended_ms = 0
         if counters.contended_since is not None or counters.contended_seconds:
             contended_ms, self.contended_ms = -self.contended_ms, counters.contended_ms(now)
@@ -137,14 +150,6 @@ class Peaks:
         return active, queue
 
 
-class Wanted(NamedTuple):
-    """What a reporter wants of every series."""
-
-    level: str
-    namespace: str
-    constant_tags: Tags
-
-
 class _Plan(NamedTuple):
     """Which metrics a series has, given its level and what its limits can do."""
 
@@ -197,8 +202,8 @@ class Series:
         "_offered_waits",
         "_only",
         "_peaks",
+        "_planned_for",
         "_sampled_at",
-        "_shape",
         "_waits",
         "descriptor",
         "ended_at",
@@ -221,7 +226,7 @@ class Series:
         """Whether the last attempt to sample it raised."""
         self.plan = _plan("core", False, False)
         self.descriptor = Descriptor("", self.plan.names, self.plan.kinds, tags)
-        self._shape: tuple[Wanted | None, int, int] = (None, 0, 0)  # What these two are for.
+        self._planned_for: tuple[object, ...] = ()
         self._only: Member | None = None  # The only member; None if there are several, or none.
         self._number_of_limits = 0  # That it has had so far.
         self._limit: int | None = None  # When it was last sampled.
@@ -273,7 +278,7 @@ class Series:
             if self._limit is None:
                 self._limit = counters.limit
 
-    def sample(self, wanted: Wanted, now: float, bucket: int) -> SeriesSample:
+    def sample(self, level: str, namespace: str, constant_tags: Tags, now: float, bucket: int) -> SeriesSample:
         """Read the limits; raises whatever one of them raises.
 
         `now` is the monotonic time, and `bucket` the number of the Agent's bucket.
@@ -318,11 +323,12 @@ class Series:
         rejected -= delivered[5]
 
         # It may owe a count that only a limit could have that is gone.
-        shape = (wanted, can_time_out or timeouts > 0, can_reject or rejected > 0)
-        if shape != self._shape:
-            self._shape = shape
-            self.plan = plan = _plan(wanted.level, *map(bool, shape[1:]))
-            self.descriptor = Descriptor(wanted.namespace, plan.names, plan.kinds, self.tags + wanted.constant_tags)
+        can_time_out, can_reject = can_time_out or timeouts > 0, can_reject or rejected > 0
+        planned_for = (level, can_time_out, can_reject, namespace, constant_tags)
+        if planned_for != self._planned_for:
+            self._planned_for = planned_for
+            self.plan = plan = _plan(level, bool(can_time_out), bool(can_reject))
+            self.descriptor = Descriptor(namespace, plan.names, plan.kinds, self.tags + constant_tags)
         self._last = sample = SeriesSample.__new__(SeriesSample)
         sample.descriptor = self.descriptor
         sample.values = values = self.plan.select(

@@ -390,6 +390,64 @@ class TestOnePerRegistry:
         assert reference() is None
 
 
+class TestAGlobalReporter:
+    """One that outlives the loops of its tests, of which each has its own (pytest-asyncio#200, #1044)."""
+
+    registry = Registry()
+    sink = RecordingSink()
+    reporter = Reporter(registry=registry, sink=sink)
+
+    @pytest.mark.parametrize("turn", range(5))
+    async def test_it_starts_in_each_loop_whatever_became_of_the_last_one(self, turn: int) -> None:
+        await self.reporter.start()
+        limit = limit_of(self.registry)
+        async with limit:
+            assert (await self.reporter.flush()).series == 1
+        assert self.sink.values("active")[-1] == 1
+        if turn not in {1, 2}:
+            await self.reporter.aclose()
+
+
+class TestWhenTheLoopEnds:
+    def test_a_task_that_is_cancelled_with_all_others_flushes_once_more(self) -> None:
+        registry, sink = Registry(), RecordingSink()
+        reporter = Reporter(registry=registry, sink=sink)
+        limit = limit_of(registry)
+
+        async def main() -> None:
+            await reporter.start()
+            await reporter.flush()
+            async with limit:
+                pass
+
+        for times in (1, 2):
+            asyncio.run(main())
+            assert sink.total("admissions_total") == times
+            assert sink.closed
+            assert not reporter.is_running
+        asyncio.run(reporter.aclose())
+
+    def test_a_sink_that_hangs_does_not_hold_the_end_up(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Hanging(RecordingSink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                await asyncio.Event().wait()
+                raise AssertionError("nobody sets that event")
+
+        monkeypatch.setattr("pushmetrics.reporter.CLOSE_SECONDS", 0.05)
+        sink = Hanging()
+
+        async def main() -> None:
+            await Reporter(registry=Registry(), sink=sink).start()
+            await asyncio.sleep(0)
+
+        asyncio.run(main())
+
+        assert sink.closed
+        assert "did not end within" in caplog.text
+
+
 class TestWhenSomethingGoesWrong:
     async def test_a_sink_that_raises_is_logged_once_and_reporting_goes_on(
         self, caplog: pytest.LogCaptureFixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator
 
@@ -45,6 +46,7 @@ class DogStatsDSink:
     def __init__(self, address: str | None = None, *, max_datagram_bytes: int | None = None) -> None:
         self.address = sink_address()[0] if address is None else parse_address(address)
         self._transport = _transport(self.address)
+        self._pid = os.getpid()
         self._max_bytes = self._transport.max_bytes if max_datagram_bytes is None else _checked(max_datagram_bytes)
         self._suffix = LineSuffix()
         self._templates: dict[Descriptor, Template] = {}
@@ -57,6 +59,10 @@ class DogStatsDSink:
 
     async def push(self, samples: Iterator[Sample]) -> Delivery:
         """Send the samples; those that the kernel or the receiver refused are not called delivered."""
+        if self._pid != os.getpid():  # The socket is the parent's: frames of both would get mixed.
+            self._pid = os.getpid()
+            self._transport.close()
+            self._transport = _transport(self.address)
         flush = _Flush(self._transport)
         try:
             await self._transport.open()

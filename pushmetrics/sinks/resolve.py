@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
-from contextlib import suppress
 
 from .. import clock
+from ..offload import offload
 
 SocketAddress = tuple[socket.AddressFamily, tuple[object, ...]]
-Answer = list[SocketAddress] | OSError
 
 LOOKUP_SECONDS = 1.0
 """How long a flush waits for the first answer; the next flush goes on with a look-up that is still under way."""
@@ -32,7 +30,7 @@ class Host:
         self._port = port
         self._addresses = _numeric(host, port)
         self._is_name = not self._addresses
-        self._lookup: asyncio.Future[Answer] | None = None
+        self._lookup: asyncio.Future[list[SocketAddress]] | None = None
         self._refresh_at = 0.0
 
     async def addresses(self, patience: float = LOOKUP_SECONDS) -> list[SocketAddress]:
@@ -59,46 +57,18 @@ class Host:
         if not self._is_name or (self._lookup is not None and self._lookup.get_loop() is loop):
             return
         self._refresh_at = clock.monotonic() + REFRESH_SECONDS
-        self._lookup = _start_lookup(self._host, self._port, loop)
+        self._lookup = offload(lambda: _getaddrinfo(self._host, self._port, 0), "pushmetrics-lookup")
 
     def _take_answer(self) -> OSError | None:
         """Take the addresses of a look-up that has ended, or return its failure."""
         if self._lookup is None or not self._lookup.done():
             return None
-        answer, self._lookup = self._lookup.result(), None
-        if isinstance(answer, OSError):
-            return answer
-        self._addresses = answer
-        return None
-
-
-def _start_lookup(host: str, port: int, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Answer]:
-    """Look a host name up in a thread of its own; the future's result is the answer or the failure.
-
-    The thread is a daemon: the loop's default executor would hold the program's exit up until a slow look-up ends.
-    """
-    future: asyncio.Future[Answer] = loop.create_future()
-
-    def settle(answer: Answer) -> None:
-        if not future.done():
-            future.set_result(answer)
-
-    def run() -> None:
-        answer: Answer
-        try:
-            answer = _getaddrinfo(host, port, 0)
-        except OSError as failure:
-            answer = failure
-        except UnicodeError as failure:  # No name can be like that.
-            answer = OSError(str(failure))
-        with suppress(RuntimeError):  # The loop was closed meanwhile.
-            loop.call_soon_threadsafe(settle, answer)
-
-    try:
-        threading.Thread(target=run, name="pushmetrics-lookup", daemon=True).start()
-    except RuntimeError as failure:  # No more threads, or the interpreter is about to end.
-        settle(OSError(str(failure)))
-    return future
+        lookup, self._lookup = self._lookup, None
+        error = lookup.exception()
+        if error is None:
+            self._addresses = lookup.result()
+            return None
+        return error if isinstance(error, OSError) else OSError(str(error))  # Of a name that none can be like.
 
 
 def _numeric(host: str, port: int) -> list[SocketAddress]:
