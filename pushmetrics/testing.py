@@ -99,9 +99,11 @@ class ManualClock:
 
 async def _settle() -> None:
     """Give the loop the turns that a flush into memory needs, and what is done off the loop the time."""
+    waited_for = set()  # Once each: a look-up may hang.
     for _ in range(20):
-        if work := under_way():
+        if work := set(under_way()) - waited_for:
             await asyncio.wait(work, timeout=1)
+            waited_for |= work
         await asyncio.sleep(0)
 
 
