@@ -19,6 +19,7 @@ Examples:
   pushmetrics demo            a service under load, and what its limits push
   pushmetrics listen          what your own service pushes to localhost:8125
   pushmetrics listen --help   where else to listen, and how to show it
+  pushmetrics run -- COMMAND  report the limits of a program that you did not write
 """
 
 
@@ -37,6 +38,7 @@ def command_line() -> click.Group:
 
     from .demo import demo
     from .listen import listen
+    from .run import run
 
     @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXAMPLES)
     @click.version_option(package_name="pushmetrics", message="%(prog)s %(version)s")
@@ -45,4 +47,5 @@ def command_line() -> click.Group:
 
     pushmetrics.add_command(demo)
     pushmetrics.add_command(listen)
+    pushmetrics.add_command(run)
     return pushmetrics
