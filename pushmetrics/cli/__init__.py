@@ -19,7 +19,7 @@ Examples:
   pushmetrics demo            a service under load, and what its limits push
   pushmetrics listen          what your own service pushes to localhost:8125
   pushmetrics listen --help   where else to listen, and how to show it
-  pushmetrics run -- COMMAND  report the limits of a program that you did not write
+  pushmetrics run -- COMMAND  the limits of a program that does not know of it
 """
 
 

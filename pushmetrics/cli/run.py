@@ -62,7 +62,7 @@ class Checked(click.types.StringParamType):
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def run(context: click.Context, /, command: tuple[str, ...], constant_tags: tuple[str, ...], **options: Any) -> None:
-    """Run a program that does not know pushmetrics, and report its limits.
+    """Run a program as it is, and report its limits.
 
     It is loaded in the command and in every Python process that the command starts, and does nothing there until a
     module is imported for which there is an integration. The one that comes with it is for nemo_gym; other packages
