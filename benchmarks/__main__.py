@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Row]]] = {
     "by-hand": semaphore.metered_by_hand,
     "flush": flush.flush,
     "import": imports.imports,
+    "launcher": imports.launched,
 }
 
 

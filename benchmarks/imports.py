@@ -1,4 +1,4 @@
-"""The cost of `import pushmetrics`."""
+"""The cost of `import pushmetrics`, and of `pushmetrics run` in a process that uses none of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from functools import partial
 
 from table import Row, fastest
@@ -22,6 +23,26 @@ def imports(quick: bool) -> list[Row]:
         fastest(1, partial(seconds, "pushmetrics"), partial(seconds, "asyncio"))  # Compiles.
         mine, theirs = fastest(3 if quick else 50, partial(seconds, "pushmetrics"), partial(seconds, "asyncio"))
     return [Row("`import pushmetrics`", "`import asyncio`", mine / theirs, 1.3)]
+
+
+def launched(quick: bool) -> list[Row]:
+    """How much later an interpreter is done with nothing when `pushmetrics run` has prepared its environment."""
+    from pushmetrics.integrations import HOOKS
+    from pushmetrics.launcher import launch_environment
+
+    environ = dict(os.environ)
+    with_us = partial(_interpreter_seconds, launch_environment(environ, HOOKS))
+    without = partial(_interpreter_seconds, environ)
+    fastest(1, with_us, without)  # Compiles.
+    mine, theirs = fastest(5 if quick else 50, with_us, without)
+    milliseconds = max(0.0, mine - theirs) * 1000
+    return [Row("start-up of a process under `pushmetrics run` that uses none of it", "", milliseconds, 15, " ms")]
+
+
+def _interpreter_seconds(environment: dict[str, str]) -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "pass"], env=environment, check=True)
+    return time.perf_counter() - began
 
 
 def _import_seconds(environment: dict[str, str], module: str) -> float:

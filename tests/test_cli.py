@@ -126,18 +126,17 @@ Usage: pushmetrics run [OPTIONS] COMMAND...
 
   It is loaded in the command and in every Python process that the command
   starts, and does nothing there until a module is imported for which there is
-  an integration. The one that comes with it is for nemo_gym; other packages
-  add theirs with entry points of the group "pushmetrics.integrations". The
+  an integration. The one that comes with it is for nemo_gym; other packages add
+  theirs with entry points of the group "pushmetrics.integrations". The
   command's exit status, its output and the signals that it gets stay its own.
 
   The options set PUSHMETRICS_* variables for the command, such as
-  PUSHMETRICS_SINK; one that is not given leaves its variable as it is. The
-  exit status is 127 if the command is not found and 126 if it can not be
-  executed.
+  PUSHMETRICS_SINK; one that is not given leaves its variable as it is. The exit
+  status is 127 if the command is not found and 126 if it can not be executed.
 
 Options:
-  --sink URL                    Where to push.  [default: as the DD_*
-                                variables say]
+  --sink URL                    Where to push.  [default: as the DD_* variables
+                                say]
   --flush-interval SECONDS      Time between two pushes.  [0.1<=x<=3600.0]
   --namespace NAME              What the metrics' names begin with.
   --level [core|standard|full]  Which metrics a limit has.
