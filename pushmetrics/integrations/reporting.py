@@ -1,10 +1,12 @@
-"""The reporter of a program that does not know it: it runs while a part of the program does."""
+"""The reporter of a program that does not know it: it runs while a part of the program that has limits does."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 from weakref import WeakSet
 
 from ..registry import Registry
@@ -20,42 +22,60 @@ registry = Registry()
 class Reporting:
     """The limits of one part of the program: reported from its start, in its event loop, to its end.
 
-    One reporter serves all parts of a process: the first one starts it, and the last one closes it, which pushes once
-    more. Whatever goes wrong is logged, and the program runs on without.
+    One reporter serves all parts of a process. The first limit starts it, so that a process without limits sends
+    nothing, and the last part closes it, which pushes once more. What goes wrong is logged, and the program runs on.
     """
 
-    _reporter: Reporter | None = None
-    _open = 0
+    _open: ClassVar[set[Reporting]] = set()
+    _starting: ClassVar[asyncio.Task[Reporter | None] | None] = None
+    _pid: ClassVar[int] = 0
+    """The process of that task: a child has a copy of it, which does not run."""
 
     def __init__(self) -> None:
         self._limits: WeakSet[MeteredSemaphore] = WeakSet()
+        self._any = False
 
     def add(self, limit: MeteredSemaphore) -> None:
-        """Report `limit` until the end of this part, or its own."""
+        """Report `limit` until the end of this part, or its own. Any thread may call it."""
         registry.register(limit)
         self._limits.add(limit)
+        self._any = True
+        self._loop.call_soon_threadsafe(self._start)
+
+    def _start(self) -> None:
+        if Reporting._starting is None or Reporting._pid != os.getpid():
+            Reporting._pid = os.getpid()
+            Reporting._starting = self._loop.create_task(_started_reporter())
 
     async def __aenter__(self) -> Self:
-        cls = type(self)
-        cls._open += 1
-        try:
-            if cls._reporter is None or not cls._reporter.is_running:  # A child's copy of it is not.
-                cls._reporter = Reporter(registry=registry)
-                await cls._reporter.start()
-        except Exception:
-            logger.warning("The limits of this process are not reported.", exc_info=True)
+        self._loop = asyncio.get_running_loop()
+        Reporting._open.add(self)
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        cls = type(self)
+        Reporting._open.discard(self)
+        if self._any:
+            self._start()  # If the loop did not come to it.
         for limit in list(self._limits):
             registry.unregister(limit)
-        cls._open -= 1
-        if cls._open == 0 and cls._reporter is not None:
-            reporter, cls._reporter = cls._reporter, None
+        if not Reporting._open and Reporting._starting is not None:
+            starting, Reporting._starting = Reporting._starting, None
             try:
-                await reporter.aclose()
+                reporter = await starting
+                if reporter is not None:
+                    await reporter.aclose()
             except Exception:
                 logger.warning("The last values of the limits of this process are lost.", exc_info=True)
+
+
+async def _started_reporter() -> Reporter | None:
+    """Return a running reporter, None where there can be none."""
+    try:
+        reporter = Reporter(registry=registry)
+        await reporter.start()
+    except Exception:
+        logger.warning("The limits of this process are not reported.", exc_info=True)
+        return None
+    return reporter

@@ -84,6 +84,13 @@ class Capture:
         lines = self.lines(name, *tags, since=since)
         return int(sum(line.value for line in lines)) if lines else None
 
+    def wait_for(self, name: str, value: int, *tags: str, seconds: float = 30) -> None:
+        """Wait until the newest value of a gauge is `value`."""
+        end = time.monotonic() + seconds
+        while (self.values(name, *tags) or [None])[-1] != value:
+            assert time.monotonic() < end, f"{name} {tags} is not {value}: {self.values(name, *tags)}"
+            time.sleep(0.02)
+
     def series(self) -> set[frozenset[str]]:
         """The tags of each limit that was reported."""
         return {line.tags for line in self.lines("limit")}

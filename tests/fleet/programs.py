@@ -18,7 +18,7 @@ import yaml
 
 START_SECONDS = 120
 STOP_SECONDS = 20
-RUN_SECONDS = 90
+RUN_SECONDS = 120
 
 MARK = "PUSHMETRICS_TEST_FLEET"
 """A variable by which everything that was started is found again, whatever its group, session or parent is."""
@@ -95,18 +95,22 @@ class Gym:
         """What the servers have printed so far."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
-        return subprocess.run(
-            self._command(*arguments),
-            cwd=self.folder,
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=RUN_SECONDS,
-        )
+    def run(self, *arguments: str) -> None:
+        """Run a command to its end; what it printed is shown if it fails."""
+        printed = self.folder / "command.log"
+        # Into a file: a command may leave servers behind, and they would hold a pipe open.
+        with printed.open("wb") as log:
+            process = subprocess.Popen(
+                self._command(*arguments),
+                cwd=self.folder,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        status = process.wait(RUN_SECONDS)
+        assert status == 0, printed.read_text(encoding="utf-8", errors="replace")[-6000:]
 
     def _command(self, *arguments: str) -> list[str]:
         ours = [str(BIN / "pushmetrics"), "run", "--sink", self._sink, "--flush-interval", "0.1", "--"]

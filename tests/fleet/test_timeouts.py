@@ -1,0 +1,59 @@
+"""Time-outs of the real nemo-gym's limits: upstream requests wait for 0.5 s here, and episodes for 1.5 s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fleet.capture import Capture
+from fleet.programs import Gym
+from fleet.recipe import SINGLE_TOOL_CALL, policy, rollouts
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
+
+MODEL = ("component:model_server", "limit_name:upstream_requests", "server:policy_model")
+EPISODES = (
+    "component:environment_server",
+    "limit_name:episodes",
+    "server:example_single_tool_call_single_agent_turn",
+)
+
+
+@pytest.fixture(scope="module")
+def capture() -> Iterator[Capture]:
+    with Capture() as capture:
+        yield capture
+
+
+@pytest.fixture(scope="module")
+def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Capture) -> Iterator[Gym]:
+    episodes = {"max_concurrent_episodes": 1, "queue_timeout_seconds": 1.5}
+    settings = policy(stand_in, max_concurrent_requests=1, upstream_pool_timeout_seconds=0.5)
+    settings["example_single_tool_call_single_agent_turn"] = {
+        "environment_servers": {"single_agent_turn_legacy": episodes}
+    }
+    configs = [f"{SINGLE_TOOL_CALL}.yaml", f"{SINGLE_TOOL_CALL}_single_agent_turn.yaml"]
+    with Gym(tmp_path_factory.mktemp("timeouts"), capture.url, *configs, more=settings) as gym:
+        yield gym.start()
+
+
+def test_upstream_requests(gym: Gym, capture: Capture) -> None:
+    succeeded = rollouts(gym, "example_single_tool_call_simple_agent", 3, "++route_failures_to_sidecar=true")
+
+    assert len(succeeded.read_text().splitlines()) == 1
+    assert capture.total("admission_timeouts_total", *MODEL) == 2
+    assert capture.total("admission_cancelled_total", *MODEL) == 0
+
+
+def test_episodes(gym: Gym, capture: Capture) -> None:
+    succeeded = rollouts(gym, "example_single_tool_call_session_agent", 4, name="episodes")
+
+    failures = succeeded.with_name("episodes_failures.jsonl").read_text().splitlines()
+    assert len(succeeded.read_text().splitlines()) == 2
+    assert len(failures) == 2
+    assert all("Episode admission timed out" in failure for failure in failures)
+    assert capture.values("limit", *EPISODES) == [1]
+    assert capture.values("queue_depth", *EPISODES)[-3:] == [3, 2, 0]
+    assert capture.total("admission_timeouts_total", *EPISODES) == 2
+    assert capture.total("admission_cancelled_total", *EPISODES) == 0
