@@ -11,7 +11,7 @@ from typing import Any, Self
 
 SECONDS = 1.0
 
-_RESPONSE = {
+RESPONSE = {
     "id": "resp_1",
     "object": "response",
     "created_at": 0,
@@ -43,7 +43,7 @@ _COMPLETION = {
         }
     ],
 }
-_ANSWERS = {"/v1/responses": _RESPONSE, "/v1/chat/completions": _COMPLETION}
+_ANSWERS = {"/v1/responses": RESPONSE, "/v1/chat/completions": _COMPLETION}
 _PROXY = {"litellm_version": "1.83.0"}
 
 
