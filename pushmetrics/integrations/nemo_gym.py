@@ -126,7 +126,10 @@ def _reporting_lifespan(server: Any, lifespan: Callable[[Any], Any]) -> Callable
             serving = Serving(server.config.name, reporting)
             _serving.append(serving)
             try:
-                _report_server(server, serving)
+                try:
+                    _report_server(server, serving)
+                except Exception:
+                    logger.warning("Not all limits of %s are reported.", serving.name, exc_info=True)
                 yield state
             finally:
                 _serving.remove(serving)

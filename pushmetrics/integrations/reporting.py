@@ -22,8 +22,8 @@ registry = Registry()
 class Reporting:
     """The limits of one part of the program: reported from its start, in its event loop, to its end.
 
-    One reporter serves all parts of a process. The first limit starts it, so that a process without limits sends
-    nothing, and the last part closes it, which pushes once more. What goes wrong is logged, and the program runs on.
+    One reporter serves all parts of a loop. The first limit starts it, so that a process without limits sends nothing,
+    and the last part closes it, which pushes once more. What goes wrong is logged, and the program runs on.
     """
 
     _open: ClassVar[set[Reporting]] = set()
@@ -43,9 +43,16 @@ class Reporting:
         self._loop.call_soon_threadsafe(self._start)
 
     def _start(self) -> None:
-        if Reporting._starting is None or Reporting._pid != os.getpid():
+        if self in Reporting._open and self._running() is None:
             Reporting._pid = os.getpid()
             Reporting._starting = self._loop.create_task(_started_reporter())
+
+    def _running(self) -> asyncio.Task[Reporter | None] | None:
+        """Return the task that starts the reporter of this loop, which may be done, or None where there is none."""
+        starting = Reporting._starting
+        if starting is None or Reporting._pid != os.getpid() or starting.get_loop() is not self._loop:
+            return None
+        return starting
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -55,19 +62,21 @@ class Reporting:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        Reporting._open.discard(self)
         if self._any:
             self._start()  # If the loop did not come to it.
+        Reporting._open.discard(self)
         for limit in list(self._limits):
             registry.unregister(limit)
-        if not Reporting._open and Reporting._starting is not None:
-            starting, Reporting._starting = Reporting._starting, None
-            try:
-                reporter = await starting
-                if reporter is not None:
-                    await reporter.aclose()
-            except Exception:
-                logger.warning("The last values of the limits of this process are lost.", exc_info=True)
+        starting = self._running()
+        if starting is None or any(other._loop is self._loop for other in Reporting._open):
+            return
+        Reporting._starting = None
+        try:
+            reporter = await starting
+            if reporter is not None:
+                await reporter.aclose()
+        except Exception:
+            logger.warning("The last values of the limits of this process are lost.", exc_info=True)
 
 
 async def _started_reporter() -> Reporter | None:

@@ -114,7 +114,8 @@ class Capture:
                 cells = " ".join(
                     f"{'-' if column not in row else int(row[column]):>{width}}" for column, width in COLUMNS.items()
                 )
-                yield f"{line.seconds - since:7.1f} {cells}  {' '.join(sorted(line.tags))}"
+                which = " ".join(tag.partition(":")[2] for tag in sorted(line.tags))
+                yield f"{line.seconds - since:7.1f} {cells}  {which}"
 
 
 COLUMNS = {

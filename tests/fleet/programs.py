@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -26,6 +27,13 @@ MARK = "PUSHMETRICS_TEST_FLEET"
 BIN = Path(sys.executable).parent
 
 
+def free_port() -> int:
+    """A port of this host that nobody uses."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
 class Gym:
     """nemo-gym's command line with some configuration, under `pushmetrics run`; in a `with` statement.
 
@@ -45,7 +53,15 @@ class Gym:
         self._configs = [*configs, str(folder / "more.yaml")]
         environments = folder / "environments"
         (folder / "more.yaml").write_text(
-            yaml.safe_dump({"uv_venv_dir": str(environments), "skip_venv_if_present": True, **more}), encoding="utf-8"
+            yaml.safe_dump(
+                {
+                    "head_server": {"host": "127.0.0.1", "port": free_port()},
+                    "uv_venv_dir": str(environments),
+                    "skip_venv_if_present": True,
+                    **more,
+                }
+            ),
+            encoding="utf-8",
         )
         site = Path(psutil.__file__).parents[1]
         for directory in site.glob("*_*/*/app.py"):  # All of its servers run in this environment.
@@ -62,7 +78,7 @@ class Gym:
         try:
             self.stop()
         finally:
-            self._kill_all()
+            self._end_all()
 
     def start(self) -> Self:
         """Start the servers, and return when all of them are ready."""
@@ -85,11 +101,12 @@ class Gym:
 
     def stop(self) -> None:
         """Stop the servers as Ctrl-C does, so that they shut down in order."""
-        if self._servers is None or self._servers.poll() is not None:
+        if self._servers is None:
             return
         self._servers.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             self._servers.wait(STOP_SECONDS)
+        self._end_all()
 
     def printed(self) -> str:
         """What the servers have printed so far."""
@@ -120,7 +137,7 @@ class Gym:
     def _environment(self) -> dict[str, str]:
         return os.environ | {MARK: self._mark, "RAY_USAGE_STATS_ENABLED": "0", "PATH": f"{BIN}:{os.environ['PATH']}"}
 
-    def _kill_all(self) -> None:
+    def _end_all(self) -> None:
         """Kill what is left of everything that was started, and wait until it is gone."""
         left = [process for process in psutil.process_iter() if self._is_ours(process)]
         for process in left:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from fleet.capture import Capture
-from fleet.programs import Gym
+from fleet.programs import Gym, free_port
 from fleet.recipe import SINGLE_TOOL_CALL, answer, model_server, policy, posted
 from fleet.stand_in import RESPONSE
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
-PORTS = {"litellm": 18611, "provider": 18612, "math": 18613, "judge": 18614, "harness": 18615}
+PORTS = {name: free_port() for name in ("litellm", "provider", "math", "judge", "harness")}
 ASKED = {"input": [{"role": "user", "content": "What is 1 + 1?"}]}
 
 

@@ -10,7 +10,7 @@ import pytest
 from servers.datadog_server import DatadogServer
 
 from fleet.capture import Capture
-from fleet.programs import Gym
+from fleet.programs import Gym, free_port
 from fleet.recipe import SINGLE_TOOL_CALL, answer, policy, posted, rollouts
 
 pytest_plugins = ["servers.fixtures"]
@@ -21,7 +21,7 @@ MODEL = ("component:model_server", "limit_name:upstream_requests", "server:polic
 DRIVER = ("component:rollout_driver", "limit_name:rollouts")
 REVERIFIER = ("component:rollout_driver", "limit_name:reverifications")
 AGENT = "example_single_tool_call_simple_agent"
-PORT = 18601
+PORT = free_port()
 """Of the model server, for the test that asks it without an agent."""
 
 CAPTURE = os.environ.get("PUSHMETRICS_TEST_CAPTURE")
@@ -47,7 +47,8 @@ def test_three_rollouts_wait_for_each_other(gym: Gym, capture: Capture) -> None:
     succeeded = rollouts(gym, AGENT, 3)
 
     if CAPTURE:
-        Path(CAPTURE).write_text("\n".join(capture.table(since=began)) + "\n", encoding="utf-8")
+        dispatched = capture.lines("limit", *DRIVER)[0].seconds
+        Path(CAPTURE).write_text("\n".join(capture.table(since=dispatched - 0.1)) + "\n", encoding="utf-8")
     assert len(succeeded.read_text().splitlines()) == 3
     assert capture.values("limit", *MODEL, since=began) == [1]
     assert capture.values("active", *MODEL, since=began) == [0, 1, 0]

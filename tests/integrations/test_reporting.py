@@ -7,9 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from pushmetrics import MeteredSemaphore
-from pushmetrics.integrations.reporting import Reporting, registry
+from pushmetrics import MeteredSemaphore, Registry
+from pushmetrics.integrations import reporting as module
+from pushmetrics.integrations.reporting import Reporting
 from pushmetrics.receiver import Receiver
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """An empty one: other tests have limits whose last values were not sent."""
+    registry = Registry()
+    monkeypatch.setattr(module, "registry", registry)
+    return registry
 
 
 @pytest.fixture
@@ -31,7 +40,7 @@ async def arrived(receiver: Receiver, **tags: str) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_limit_is_reported_until_its_part_ends(receiver: Receiver) -> None:
+async def test_a_limit_is_reported_until_its_part_ends(receiver: Receiver, registry: Registry) -> None:
     episodes = limit()
     async with Reporting() as reporting:
         reporting.add(episodes)
@@ -54,6 +63,39 @@ async def test_a_part_that_ends_at_once_is_reported(receiver: Receiver) -> None:
 
     await receiver.aclose()
     assert receiver.totals()["gym.concurrency.admissions_total", episodes.tags] == 1
+
+
+async def test_after_the_end_nothing_is_started(receiver: Receiver) -> None:
+    """What was left in the loop to be done when a part ended finds that it has."""
+    for _ in range(2):
+        async with Reporting() as reporting:
+            reporting.add(limit())
+
+    await asyncio.sleep(0.01)
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+def test_a_loop_that_ended_without_the_part_is_not_in_the_way(
+    monkeypatch: pytest.MonkeyPatch, registry: Registry
+) -> None:
+    """As when a server is killed by its own test, and another one starts in the same process."""
+    monkeypatch.setenv("PUSHMETRICS_SINK", "udp://127.0.0.1:9")
+    kept = limit("left"), limit("next")
+
+    async def left() -> None:
+        reporting = await Reporting().__aenter__()
+        reporting.add(kept[0])
+        await asyncio.sleep(0)
+
+    async def following() -> None:
+        async with Reporting() as reporting:
+            reporting.add(kept[1])
+            await asyncio.sleep(0.01)
+            assert kept[1] in registry
+        assert kept[1] not in registry
+
+    asyncio.run(left())
+    asyncio.run(following())
 
 
 async def test_a_process_without_limits_sends_nothing(receiver: Receiver) -> None:
