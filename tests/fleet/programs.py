@@ -17,9 +17,9 @@ from typing import Any, Self
 import psutil
 import yaml
 
-START_SECONDS = 120
+START_SECONDS = 240
 STOP_SECONDS = 20
-RUN_SECONDS = 120
+RUN_SECONDS = 240
 
 MARK = "PUSHMETRICS_TEST_FLEET"
 """A variable by which everything that was started is found again, whatever its group, session or parent is."""
@@ -82,6 +82,10 @@ class Gym:
 
     def start(self) -> Self:
         """Start the servers, and return when all of them are ready."""
+        if (
+            signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        ):  # In the background of a shell; children would inherit it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         with self._log.open("wb") as log:
             self._servers = subprocess.Popen(
                 self._command("env", "start"),

@@ -9,10 +9,10 @@ import pytest
 
 from fleet.capture import Capture
 from fleet.programs import Gym, free_port
-from fleet.recipe import SINGLE_TOOL_CALL, answer, model_server, policy, posted
+from fleet.recipe import answer, model_server, posted
 from fleet.stand_in import RESPONSE
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 
 PORTS = {name: free_port() for name in ("litellm", "provider", "math", "judge", "harness")}
 ASKED = {"input": [{"role": "user", "content": "What is 1 + 1?"}]}
@@ -35,12 +35,12 @@ def capture() -> Iterator[Capture]:
 def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Capture) -> Iterator[Gym]:
     folder = tmp_path_factory.mktemp("kinds")
     (folder / "sources.tar").touch()
-    judge = {"type": "responses_api_models", "name": "policy_model"}
+    model = {"type": "responses_api_models", "name": "provider"}
 
     def block(kind: str, server: str, name: str, **settings: Any) -> dict[str, Any]:
         return {kind: {server: {"entrypoint": "app.py", "host": "127.0.0.1", "port": PORTS[name], **settings}}}
 
-    settings = policy(stand_in) | {
+    settings = {
         "litellm": model_server(
             stand_in, "litellm_model", host="127.0.0.1", port=PORTS["litellm"], max_concurrent_requests=1
         ),
@@ -58,7 +58,7 @@ def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Captur
             "math_with_judge",
             "math",
             domain="math",
-            judge_model_server=judge,
+            judge_model_server=model,
             judge_responses_create_params={"input": []},
             should_use_judge=False,
             library_verifier_max_concurrency=1,
@@ -68,7 +68,7 @@ def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Captur
             "equivalence_llm_judge",
             "judge",
             domain="knowledge",
-            judge_model_server=judge,
+            judge_model_server=model,
             judge_responses_create_params={"input": []},
             judge_endpoint_max_concurrency=1,
         ),
@@ -76,8 +76,8 @@ def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Captur
             "responses_api_agents",
             "harness_agent",
             "harness",
-            resources_server={"type": "resources_servers", "name": "example_single_tool_call"},
-            model_server=judge,
+            resources_server={"type": "resources_servers", "name": "math"},
+            model_server=model,
             agent="simple_strands",
             concurrency=2,
             sandbox_provider={"local": {"concurrency": 1}},
@@ -85,7 +85,7 @@ def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Captur
             setup_commands=["sleep 1; false"],
         ),
     }
-    with Gym(folder, capture.url, f"{SINGLE_TOOL_CALL}.yaml", more=settings) as gym:
+    with Gym(folder, capture.url, more=settings) as gym:
         yield gym.start()
 
 

@@ -15,7 +15,7 @@ from fleet.recipe import SINGLE_TOOL_CALL, answer, policy, posted, rollouts
 
 pytest_plugins = ["servers.fixtures"]
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 
 MODEL = ("component:model_server", "limit_name:upstream_requests", "server:policy_model")
 DRIVER = ("component:rollout_driver", "limit_name:rollouts")

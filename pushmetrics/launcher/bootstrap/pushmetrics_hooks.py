@@ -36,7 +36,7 @@ def install(environ: Mapping[str, str]) -> None:
     sys.meta_path.insert(0, hooks)
     for name in targets:
         if name in sys.modules:  # By a .pth file, which Python reads earlier.
-            hooks.call(sys.modules[name])
+            hooks.call(name, sys.modules[name])
 
 
 class Hooks:
@@ -69,7 +69,7 @@ class Hooks:
         finally:
             self._finding.discard(asked)
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = Loader(spec.loader, self)  # type: ignore[assignment]  # Not the abstract class, by its methods.
+            spec.loader = Loader(name, spec.loader, self)  # type: ignore[assignment]  # Not the abstract class, by its methods.
         return spec
 
     def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> Iterator[ModuleSpec]:
@@ -79,10 +79,10 @@ class Hooks:
                 if spec is not None:
                     yield spec
 
-    def call(self, module: ModuleType) -> None:
+    def call(self, name: str, module: ModuleType) -> None:
         """Hand a hooked module to its integrations. What goes wrong is said once, and the program runs on."""
         sys.path.extend(place for place in self._path if place not in sys.path)
-        for target in self._targets[module.__name__]:
+        for target in self._targets[name]:
             package, _, function = target.partition(":")
             try:
                 __import__(package)
@@ -99,7 +99,8 @@ class Hooks:
 class Loader:
     """Loads a hooked module with its own loader, puts that one back into its place, and calls the hooks."""
 
-    def __init__(self, loader: Any, hooks: Hooks) -> None:
+    def __init__(self, name: str, loader: Any, hooks: Hooks) -> None:
+        self._name = name
         self._loader = loader
         self._hooks = hooks
 
@@ -117,4 +118,4 @@ class Loader:
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        self._hooks.call(module)
+        self._hooks.call(self._name, module)
