@@ -26,12 +26,6 @@ def answered(text: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def capture() -> Iterator[Capture]:
-    with Capture() as capture:
-        yield capture
-
-
-@pytest.fixture(scope="module")
 def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Capture) -> Iterator[Gym]:
     folder = tmp_path_factory.mktemp("kinds")
     (folder / "sources.tar").touch()

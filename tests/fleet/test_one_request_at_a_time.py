@@ -30,6 +30,7 @@ CAPTURE = os.environ.get("PUSHMETRICS_TEST_CAPTURE")
 
 @pytest.fixture(scope="module")
 def capture(datadog_server: DatadogServer) -> Iterator[Capture]:
+    """Datadog's server gets the same datagrams."""
     with Capture(passed_on_to=datadog_server.port) as capture:
         yield capture
 

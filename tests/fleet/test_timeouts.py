@@ -23,12 +23,6 @@ PORT = free_port()
 
 
 @pytest.fixture(scope="module")
-def capture() -> Iterator[Capture]:
-    with Capture() as capture:
-        yield capture
-
-
-@pytest.fixture(scope="module")
 def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Capture) -> Iterator[Gym]:
     episodes = {"max_concurrent_episodes": 1, "queue_timeout_seconds": 1.5}
     settings = policy(

@@ -18,12 +18,6 @@ REQUESTS = 12
 
 
 @pytest.fixture(scope="module")
-def capture() -> Iterator[Capture]:
-    with Capture() as capture:
-        yield capture
-
-
-@pytest.fixture(scope="module")
 def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Capture) -> Iterator[Gym]:
     settings = policy(stand_in, max_concurrent_requests=1, num_workers=2, host="127.0.0.1", port=PORT)
     with Gym(tmp_path_factory.mktemp("workers"), capture.url, more=settings) as gym:
