@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +29,8 @@ def answered(text: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Capture) -> Iterator[Gym]:
     folder = tmp_path_factory.mktemp("kinds")
-    (folder / "sources.tar").touch()
+    sources = folder / "sources.tar.gz"
+    tarfile.open(sources, "w:gz").close()
     model = {"type": "responses_api_models", "name": "provider"}
 
     def block(kind: str, server: str, name: str, **settings: Any) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Captur
             agent="simple_strands",
             concurrency=2,
             sandbox_provider={"local": {"concurrency": 1}},
-            gym_source=str(folder / "sources.tar"),
+            gym_source=str(sources),
             setup_commands=["sleep 1; false"],
         ),
     }
