@@ -84,7 +84,7 @@ async def _started_reporter() -> Reporter | None:
     try:
         reporter = Reporter(registry=registry)
         await reporter.start()
-    except Exception:
-        logger.warning("The limits of this process are not reported.", exc_info=True)
+    except Exception as error:  # noqa: BLE001 - the program runs on, whatever it is
+        logger.warning("The limits of this process are not reported: %r.", error)
         return None
     return reporter

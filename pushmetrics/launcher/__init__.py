@@ -35,10 +35,11 @@ def launch_environment(environ: Mapping[str, str], hooks: Iterable[Hook]) -> dic
     hooks = list(hooks)
     packages = ["pushmetrics", "datadog", *(hook.target.partition(":")[0].partition(".")[0] for hook in hooks)]
     path = dict.fromkeys(directory for name in packages if (directory := _directory_of(name)))
-    inherited = [place for place in environ.get("PYTHONPATH", "").split(os.pathsep) if place and place != BOOTSTRAP]
+    inherited = environ.get("PYTHONPATH", "")
+    rest = [place for place in inherited.split(os.pathsep) if place != BOOTSTRAP] if inherited else []
     return {
         **environ,
-        "PYTHONPATH": os.pathsep.join([BOOTSTRAP, *inherited]),
+        "PYTHONPATH": os.pathsep.join([BOOTSTRAP, *rest]),
         "PUSHMETRICS_RUN_HOOKS": " ".join(f"{hook.module}={hook.target}" for hook in hooks),
         "PUSHMETRICS_RUN_PATH": os.pathsep.join(path),
     }

@@ -121,11 +121,12 @@ class TestBehaviour:
         assert status == 0
         assert output == f"{arguments}\n"
 
-    def test_the_path_and_the_modules_are_what_they_are_without(self, bare_python: str) -> None:
+    @pytest.mark.parametrize("inherited", ["", "/some/place", ":/some/place", "/some/place:/another:"])
+    def test_the_path_and_the_modules_are_what_they_are_without(self, bare_python: str, inherited: str) -> None:
         code = "import sys; print(sys.path); print(*sorted(sys.modules))"
 
-        path, modules = outcome([bare_python, "-c", code])[1].splitlines()
-        path_with, modules_with = outcome([*RUN, bare_python, "-c", code])[1].splitlines()
+        path, modules = outcome([bare_python, "-c", code], PYTHONPATH=inherited)[1].splitlines()
+        path_with, modules_with = outcome([*RUN, bare_python, "-c", code], PYTHONPATH=inherited)[1].splitlines()
 
         assert path_with == path
         assert set(modules_with.split()) - set(modules.split()) == {"pushmetrics_hooks", "__future__"}
