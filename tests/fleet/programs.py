@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -112,6 +113,12 @@ class Gym:
             self._servers.wait(STOP_SECONDS)
         self._end_all()
 
+    def stop_server(self, name: str) -> None:
+        """Stop one server, and wait until it has ended. It has the time that it needs; nemo-gym gives it a second."""
+        (server,) = (process for process in self._all() if process.environ().get("NEMO_GYM_CONFIG_PATH") == name)
+        server.send_signal(signal.SIGINT)
+        server.wait(STOP_SECONDS)
+
     def printed(self) -> str:
         """What the servers have printed so far."""
         return self._log.read_text(encoding="utf-8", errors="replace")
@@ -143,14 +150,14 @@ class Gym:
 
     def _end_all(self) -> None:
         """Kill what is left of everything that was started, and wait until it is gone."""
-        left = [process for process in psutil.process_iter() if self._is_ours(process)]
+        left = list(self._all())
         for process in left:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(left, timeout=10)
 
-    def _is_ours(self, process: psutil.Process) -> bool:
-        try:
-            return process.environ().get(MARK) == self._mark
-        except psutil.Error:
-            return False
+    def _all(self) -> Iterator[psutil.Process]:
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get(MARK) == self._mark:
+                    yield process
