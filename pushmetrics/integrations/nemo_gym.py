@@ -73,7 +73,7 @@ def meter_sandbox_providers(module: ModuleType) -> None:
     @functools.wraps(create)
     def create_and_report(config: Any) -> Any:
         provider = create(config)
-        with suppress(TypeError):  # One that can not be referenced weakly.
+        with suppress(Exception):  # Of a provider's own: it need not be hashable, or referenced weakly.
             _providers.add(provider)
         if _serving:
             _report_provider(provider, _serving[-1])
@@ -128,8 +128,8 @@ def _reporting_lifespan(server: Any, lifespan: Callable[[Any], Any]) -> Callable
             try:
                 try:
                     _report_server(server, serving)
-                except Exception:
-                    logger.warning("Not all limits of %s are reported.", serving.name, exc_info=True)
+                except Exception as error:  # noqa: BLE001 - the program runs on, whatever it is
+                    _warn(f"Not all limits of {serving.name} are reported: {error!r}.")
                 yield state
             finally:
                 _serving.remove(serving)
@@ -157,7 +157,8 @@ def _report_server(server: Any, serving: Serving) -> None:
 
 
 def _report_provider(provider: Any, serving: Serving) -> None:
-    tags = {"provider": str(getattr(provider, "name", type(provider).__name__))}
+    name = getattr(type(provider), "name", None)
+    tags = {"provider": name if isinstance(name, str) else type(provider).__name__}
     for attribute, value in _attributes(provider):
         _report(
             value,
@@ -175,10 +176,16 @@ def _report(value: object, reporting: Reporting, **settings: Any) -> bool:
         limit = adopt(value, **settings)
         if limit is not None:
             reporting.add(limit)
-    except Exception:
-        logger.warning("A limit is not reported: %s.", settings, exc_info=True)
+    except Exception as error:  # noqa: BLE001 - the program runs on, whatever it is
+        _warn(f"The limit {settings['component']} {settings['limit_name']} is not reported: {error!r}.")
         return False
     return limit is not None
+
+
+@functools.cache
+def _warn(message: str) -> None:
+    """Say it once."""
+    logger.warning("%s", message)
 
 
 def _attributes(owner: Any) -> list[tuple[str, object]]:
@@ -196,7 +203,5 @@ def _upstream_timeout(server: Any) -> float | None:
     given = settings.get(UPSTREAM_TIMEOUT)
     if given is None or (type(given) in (int, float) and 0 <= given < math.inf):
         return given  # type: ignore[no-any-return]  # Of a settings object that takes anything.
-    logger.warning(
-        "%s of %s is ignored: expected seconds of at least 0, got %r.", UPSTREAM_TIMEOUT, server.config.name, given
-    )
+    _warn(f"{UPSTREAM_TIMEOUT} of {server.config.name} is ignored: expected seconds of at least 0, got {given!r}.")
     return None

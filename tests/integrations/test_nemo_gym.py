@@ -147,7 +147,7 @@ async def test_a_server_that_we_do_not_understand_serves(server_class: type, cap
     async with served(server):
         await server._semaphore.acquire()
 
-    assert "Not all limits of my_server are reported." in caplog.text
+    assert "Not all limits of my_server are reported: AttributeError" in caplog.text
 
 
 @pytest.fixture
@@ -193,6 +193,20 @@ async def test_providers_that_share_a_semaphore_still_do(server_class: type, cre
         assert first._semaphore is second._semaphore is shared
         async with first._semaphore:
             assert second._semaphore.locked()
+
+
+async def test_a_provider_that_can_not_be_named_works_and_is_said_once(
+    server_class: type, create_provider: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SimpleProvider, "name", "***")
+    monkeypatch.setattr(SimpleProvider, "__hash__", None)
+    async with served(kind(server_class, "SimpleResponsesAPIAgent")()):
+        for _ in range(3):
+            async with create_provider(asyncio.Semaphore(1))._semaphore:
+                pass
+
+    (record,) = caplog.records
+    assert "The limit sandbox_provider semaphore is not reported: InvalidValueError" in record.getMessage()
 
 
 @pytest.fixture
