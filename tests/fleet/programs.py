@@ -146,7 +146,12 @@ class Gym:
         return [*ours, str(BIN / "gym"), *arguments[:2], *configs, *arguments[2:]]
 
     def _environment(self) -> dict[str, str]:
-        return os.environ | {MARK: self._mark, "RAY_USAGE_STATS_ENABLED": "0", "PATH": f"{BIN}:{os.environ['PATH']}"}
+        return os.environ | {
+            MARK: self._mark,
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "XDG_RUNTIME_DIR": str(self.folder),  # Where workers are told apart: not from those of another run.
+        }
 
     def _end_all(self) -> None:
         """Kill what is left of everything that was started, and wait until it is gone."""
