@@ -13,6 +13,7 @@ from collections.abc import Callable
 import flush
 import imports
 import semaphore
+import slots
 from table import Row, print_table
 
 BENCHMARKS: dict[str, Callable[[bool], list[Row]]] = {
@@ -22,6 +23,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Row]]] = {
     "timeout": semaphore.timed_out,
     "by-hand": semaphore.metered_by_hand,
     "flush": flush.flush,
+    "slots": slots.slots,
     "import": imports.imports,
     "launcher": imports.launched,
 }

@@ -15,33 +15,23 @@ from typing import NamedTuple
 from .catalog import DISTRIBUTION
 from .model import Descriptor, Sample
 
+Part = tuple[Sample, int, int | None]
+"""The lines of a sample, from the first up to but not including the second number, that travel in one datagram: all of
+them are delivered, or none. None is the end of the sample."""
 
-class Block(NamedTuple):
-    """The lines `start` to `stop` of one sample, which travel in one datagram: all of them are delivered, or none."""
-
-    data: bytes
-    sample: Sample
-    start: int
-    stop: int
-
-
-class Datagram(NamedTuple):
-    """What one send takes."""
-
-    data: bytes
-    blocks: list[Block]
+Datagram = tuple[bytes, list[Part]]
+"""What one send takes, and what is in it."""
 
 
 class Template:
     """The lines of a series with room for its numbers, made once and filled at each flush.
 
-    `suffix` is what the lines carry behind their type, with the leading ``|``, or "". `max_bytes` is the size of a
-    datagram: the lines of a sample stay together if they fit one.
+    `suffix` is what the lines carry behind their type, with the leading ``|``, or "".
     """
 
-    __slots__ = ("_filled", "_filled_with", "_lines", "_max_bytes", "_wait_head", "_wait_suffix")
+    __slots__ = ("_filled", "_filled_with", "_lines", "_wait_head", "_wait_suffix")
 
-    def __init__(self, descriptor: Descriptor, suffix: str, max_bytes: int) -> None:
+    def __init__(self, descriptor: Descriptor, suffix: str) -> None:
         prefix = f"{descriptor.namespace}." if descriptor.namespace else ""
         lines = []
         for name, kind in zip(descriptor.names, descriptor.kinds, strict=True):
@@ -54,45 +44,21 @@ class Template:
         self._filled_with: tuple[int, ...] = ()
         self._filled = b""
         self._wait_suffix = suffix
-        self._max_bytes = max_bytes
 
-    def fill(self, sample: Sample) -> list[Block]:
-        """Return the blocks of `sample`, which has the template's descriptor."""
+    def fill(self, sample: Sample) -> bytes:
+        """Return the lines of `sample`, which has the template's descriptor, separated by newlines."""
         values = sample.values
         if values != self._filled_with:  # Most limits do nothing most of the time.
             self._filled_with = values
             self._filled = self._lines % values
-        data = self._filled
-        if len(data) <= self._max_bytes:
-            blocks = [Block(data, sample, 0, len(values))]
-        else:
-            blocks = _blocks(data.split(b"\n"), sample, 0, self._max_bytes)
-        if sample.waits:
-            head, tail = self._wait_head, f"|{DISTRIBUTION}{rate_field(sample.one_in)}{self._wait_suffix}"
-            lines = [f"{head}{wait}{tail}".encode() for wait in sample.waits]
-            # Small blocks leave no datagram half empty, and blocks of one line would cost a delivery for each.
-            blocks += _blocks(lines, sample, len(values), self._max_bytes // 4)
-        return blocks
+        if not sample.waits:
+            return self._filled
+        head, tail = self._wait_head, f"|{DISTRIBUTION}{rate_field(sample.one_in)}{self._wait_suffix}"
+        return b"\n".join([self._filled, *(f"{head}{wait}{tail}".encode() for wait in sample.waits)])
 
 
 def _escaped(text: str) -> str:
     return text.replace("%", "%%")
-
-
-def _blocks(lines: list[bytes], sample: Sample, start: int, max_bytes: int) -> list[Block]:
-    """Return blocks of at most `max_bytes` bytes, or of one line, from the lines of a sample that begin at `start`."""
-    blocks = []
-    taken: list[bytes] = []
-    size = 0
-    for place, line in enumerate(lines, start):
-        if taken and size + len(line) > max_bytes:
-            blocks.append(Block(b"\n".join(taken), sample, place - len(taken), place))
-            taken, size = [], 0
-        taken.append(line)
-        size += len(line) + 1
-    stop = start + len(lines)
-    blocks.append(Block(b"\n".join(taken), sample, stop - len(taken), stop))
-    return blocks
 
 
 def rate_field(one_in: int) -> str:
@@ -111,30 +77,36 @@ def rate_field(one_in: int) -> str:
     return f"|@0.{digits:012d}".rstrip("0")
 
 
-def pack(blocks: Iterable[Block], max_bytes: int) -> Iterator[Datagram | Block]:
-    """Yield datagrams of at most `max_bytes` bytes, their lines separated by newlines; never an empty one.
+def pack(filled: Iterable[tuple[Sample, bytes]], max_bytes: int) -> Iterator[Datagram]:
+    """Yield datagrams of at most `max_bytes` bytes from samples and their lines; never an empty one.
 
-    A block that fits no datagram is yielded as it is, for the caller to count.
+    A datagram is filled up and cut at a line's end, so the lines of a sample may be in two. A line that fits no
+    datagram is one that is too long, for the caller to count.
     """
-    taken: list[Block] = []
-    size = 0
-    for block in blocks:
-        length = len(block.data)
-        if length > max_bytes:
-            yield block
-            continue
-        if taken and size + 1 + length > max_bytes:
-            yield _datagram(taken)
-            taken, size = [], 0
-        size += length + 1 if taken else length
-        taken.append(block)
+    taken: list[bytes] = []
+    parts: list[Part] = []
+    room = max_bytes + 1  # As if a newline followed each line.
+    for sample, lines in filled:
+        start, rest = 0, lines
+        while len(rest) >= room:
+            cut = rest.rfind(b"\n", 0, room)
+            if cut < 0 and not taken:  # Its first line fits no datagram.
+                cut = rest.find(b"\n")
+                if cut < 0:
+                    cut = len(rest)
+            if cut >= 0:
+                stop = start + rest.count(b"\n", 0, cut) + 1
+                taken.append(rest[:cut])
+                parts.append((sample, start, stop))
+                start, rest = stop, rest[cut + 1 :]
+            yield b"\n".join(taken), parts
+            taken, parts, room = [], [], max_bytes + 1
+        if rest:
+            taken.append(rest)
+            parts.append((sample, start, None))
+            room -= len(rest) + 1
     if taken:
-        yield _datagram(taken)
-
-
-def _datagram(blocks: list[Block]) -> Datagram:
-    data = blocks[0].data if len(blocks) == 1 else b"\n".join([block.data for block in blocks])
-    return Datagram(data, blocks)
+        yield b"\n".join(taken), parts
 
 
 class ParseError(ValueError):

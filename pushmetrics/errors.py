@@ -6,6 +6,19 @@ that ``except ValueError`` or ``except TimeoutError`` written for the standard l
 
 from __future__ import annotations
 
+from reprlib import Repr
+
+_SHORTENED = Repr()
+_SHORTENED.maxstring = _SHORTENED.maxlong = _SHORTENED.maxother = 200
+
+
+def shown(value: object) -> str:
+    """Return a bad value as a message quotes it: shortened, and whatever its ``repr`` does."""
+    try:
+        return _SHORTENED.repr(value)
+    except Exception:  # noqa: BLE001 - an integer of too many digits raises, and so may anybody's repr()
+        return f"one of type {type(value).__name__}"
+
 
 class PushmetricsError(Exception):
     """The base of every error that pushmetrics raises on purpose."""

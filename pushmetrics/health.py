@@ -14,7 +14,7 @@ _COUNTS = tuple(metric.name for metric in HEALTH_METRICS if metric.kind is COUNT
 class Health:
     """What a reporter has done, and what of that has been delivered."""
 
-    def __init__(self, registry: Registry, constant_tags: Tags) -> None:
+    def __init__(self, registry: Registry) -> None:
         self.flushes = 0
         self.datagrams = 0
         self.bytes = 0
@@ -24,12 +24,7 @@ class Health:
         self.reported = dict.fromkeys(_COUNTS, 0)
         """Of each count, the total that has been delivered."""
         self._registry = registry
-        self._descriptor = Descriptor(
-            HEALTH_NAMESPACE,
-            tuple(metric.name for metric in HEALTH_METRICS),
-            tuple(metric.kind for metric in HEALTH_METRICS),
-            constant_tags,
-        )
+        self._descriptor = _descriptor(())
 
     def note(self, delivery: Delivery, seconds: float) -> None:
         """Take the outcome of a flush in."""
@@ -39,8 +34,10 @@ class Health:
         self.failures.update(delivery.failures)
         self.flush_duration_ms = int(seconds * 1000)
 
-    def sample(self) -> Sample:
+    def sample(self, tags: Tags) -> Sample:
         """Return the sample that ends a flush; its duration is that of the flush before."""
+        if tags != self._descriptor.tags:
+            self._descriptor = _descriptor(tags)
         now = {
             "series": self._registry.series_collected,
             "series_rejected_total": self._registry.series_rejected,
@@ -51,6 +48,15 @@ class Health:
         }
         values = tuple(now[name] - self.reported.get(name, 0) for name in self._descriptor.names)
         return _HealthSample(self, self._descriptor, values)
+
+
+def _descriptor(tags: Tags) -> Descriptor:
+    return Descriptor(
+        HEALTH_NAMESPACE,
+        tuple(metric.name for metric in HEALTH_METRICS),
+        tuple(metric.kind for metric in HEALTH_METRICS),
+        tags,
+    )
 
 
 class _HealthSample(Sample):

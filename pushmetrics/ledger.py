@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from operator import sub
+from collections.abc import Iterable
+from operator import add
+
+Totals = tuple[int, ...]
+"""A number for each place of a ledger. Tuples: what was offered may be what was delivered, the very same object."""
 
 MAX_AGE_SECONDS = 300.0
 """How long a count waits for the Agent. An hour's time-outs in one bucket would page somebody for nothing."""
@@ -19,63 +22,68 @@ class Ledger:
     The places of a ledger are those of the totals that it is given.
     """
 
-    __slots__ = ("_delivered", "_marks", "_offered", "_offered_at", "expired", "settled")
+    __slots__ = ("_delivered", "_marks", "_offered", "_offered_at", "expired")
 
     def __init__(self, places: int) -> None:
-        self._delivered = [0] * places
-        # What was last offered and not taken as a whole, and when that was.
-        self._offered: list[int] | None = None
+        self._delivered: Totals = (0,) * places
+        # The last totals, and when they came; the same object as what was delivered when all of them was.
+        self._offered = self._delivered
         self._offered_at = 0.0
-        self.settled = True
-        """Set when all that was last owed was delivered; what follows from that is done when it is next asked."""
-        # Of what is owed, the totals that had been reached by some time, oldest first.
-        self._marks: deque[tuple[float, list[int]]] = deque()
-        self.expired = [0] * places
-        """Of each count, what was dropped because nobody took it for too long."""
+        # Of what is owed, the totals that had been reached by some time, oldest first; None when nothing waits.
+        self._marks: deque[tuple[float, Totals]] | None = None
+        self.expired: Totals = ()
+        """Of each count, what was dropped because nobody took it for too long; empty if nothing was."""
 
-    def owed(self, totals: list[int], now: float) -> tuple[int, ...]:
-        """Return the totals less what was delivered, after dropping what is older than MAX_AGE_SECONDS."""
-        if self._offered is not None:
-            if self.settled:
-                self._catch_up(self._offered)
-            else:
-                self._grow_older(self._offered, now)
-        self.settled = False
+    def offer(self, totals: Totals, now: float) -> Totals:
+        """Take the totals at the monotonic time `now`, and return what of them is not owed.
+
+        That is what was delivered, and what is dropped because it is older than MAX_AGE_SECONDS.
+        """
+        if self._offered is not self._delivered:
+            self._grow_older(now)
         self._offered = totals
         self._offered_at = now
-        return tuple(map(sub, totals, self._delivered))
+        return self._delivered
 
-    def settle(self, counts: Iterable[tuple[int, int]]) -> None:
+    def settle(self) -> None:
+        """Take all that was last owed as delivered."""
+        self._delivered = self._offered
+        self._marks = None
+
+    def settle_part(self, counts: Iterable[tuple[int, int]]) -> None:
         """Take some of the counts as delivered, each a place and how many."""
+        delivered = list(self._delivered)
         for place, count in counts:
-            self._delivered[place] += count
+            delivered[place] += count
+        self._delivered = tuple(delivered)
 
-    def shift(self, place: int, count: int) -> None:
-        """Let the total of a place be `count` higher, or lower, from now on without that being owed."""
-        self._delivered[place] += count
-        if self._offered is not None:
-            self._offered[place] += count
-        for _, totals in self._marks:
-            totals[place] += count
-
-    def write_off(self, totals: Sequence[int]) -> None:
-        """Drop what is owed up to these totals."""
-        if self.settled and self._offered is not None:
-            self._catch_up(self._offered)
-        for place, total in enumerate(totals):
-            if total > self._delivered[place]:
-                self.expired[place] += total - self._delivered[place]
-                self._delivered[place] = total
-
-    def _catch_up(self, offered: list[int]) -> None:
-        self._delivered = offered
-        self._offered = None
+    def shift(self, change: Totals) -> None:
+        """Let the totals be higher, or lower, by `change` from now on without that being owed."""
+        settled = self._offered is self._delivered
+        self._delivered = _sum(self._delivered, change)
+        self._offered = self._delivered if settled else _sum(self._offered, change)
         if self._marks:
-            self._marks.clear()
+            self._marks = deque((reached_at, _sum(totals, change)) for reached_at, totals in self._marks)
 
-    def _grow_older(self, offered: list[int], now: float) -> None:
+    def write_off(self, totals: Totals) -> None:
+        """Drop what is owed up to these totals."""
+        dropped = tuple(max(0, total - delivered) for total, delivered in zip(totals, self._delivered, strict=True))
+        if any(dropped):
+            settled = self._offered is self._delivered
+            self._delivered = _sum(self._delivered, dropped)
+            if settled:
+                self._offered = self._delivered
+            self.expired = _sum(self.expired, dropped) if self.expired else dropped
+
+    def _grow_older(self, now: float) -> None:
+        if self._marks is None:
+            self._marks = deque()
         marks = self._marks
         if not marks or self._offered_at - marks[-1][0] >= MARK_SECONDS:
-            marks.append((self._offered_at, offered))
+            marks.append((self._offered_at, self._offered))
         while marks and now - marks[0][0] > MAX_AGE_SECONDS:
             self.write_off(marks.popleft()[1])
+
+
+def _sum(one: Totals, other: Totals) -> Totals:
+    return tuple(map(add, one, other))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TypeVar
 
-from .errors import InvalidValueError, PushmetricsError
+from .errors import InvalidValueError, PushmetricsError, shown
 from .live.output import Output
 from .live.stopping import pause, set_by_signals
 from .receiver import Receiver
@@ -57,7 +57,7 @@ def parse_host_port(text: str) -> tuple[str, int]:
     if not good:
         raise InvalidValueError(
             f"expected HOST:PORT with an IP address or localhost, such as localhost:8125, 127.0.0.1:0 (any free port) "
-            f"or [::1]:8125, got {text!r}"
+            f"or [::1]:8125, got {shown(text)}"
         )
     return host, int(port)
 

@@ -116,7 +116,10 @@ class Sample:
 
 
 class Delivery(NamedTuple):
-    """What a sink did with the samples of one flush."""
+    """What a sink did with the samples of one flush.
+
+    Failures without a datagram mean that nothing was taken: the next ticks of a short interval are then left out.
+    """
 
     datagrams: int = 0
     """Datagrams that were taken."""
@@ -128,7 +131,11 @@ class Delivery(NamedTuple):
 
 @runtime_checkable
 class Sink(Protocol):
-    """Takes samples away. Sinks own bytes and addresses; the reporter owns time."""
+    """Takes samples away. Sinks own bytes and addresses; the reporter owns time.
+
+    One that keeps them within the process, as a MemorySink does, has an attribute ``in_process = True``: what it takes
+    needs no worker tag.
+    """
 
     async def push(self, samples: Iterator[Sample]) -> Delivery:
         """Take each sample and call its ``delivered`` when it was delivered; never block the loop.

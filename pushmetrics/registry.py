@@ -7,17 +7,20 @@ that nobody uses any more is not kept alive by its metrics.
 from __future__ import annotations
 
 import logging
+import os
 import threading
+import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from . import clock
 from .catalog import LEVELS
-from .errors import InvalidTypeError, InvalidValueError, ReporterStateError
+from .errors import InvalidTypeError, InvalidValueError, ReporterStateError, shown
 from .ledger import MAX_AGE_SECONDS
 from .model import Limit, Sample, Tags
-from .series import Member, Series
+from .series import BUCKET_SECONDS, Member, Series
 from .tags import normalize
 
 logger = logging.getLogger("pushmetrics")
@@ -25,6 +28,15 @@ logger = logging.getLogger("pushmetrics")
 BILLED_SECONDS = 3600.0
 """A set of tags is billed for the hour in which it was sent
 (https://docs.datadoghq.com/account_management/billing/custom_metrics/)."""
+
+SERIES_AT_A_TIME = 16
+"""Series that are read at the same moment: to take the lock and look at the clocks costs as much as to read one."""
+
+
+_lock = threading.RLock()
+"""Held while any registry is read or changed, and during a fork, so that the child finds none half changed."""
+
+_registries: weakref.WeakSet[Registry] = weakref.WeakSet()
 
 
 class Registry:
@@ -40,9 +52,9 @@ class Registry:
 
     def __init__(self, max_series: int = 1000) -> None:
         if isinstance(max_series, bool) or not isinstance(max_series, int):
-            raise InvalidTypeError(f"max_series: expected an integer of at least 1, got {max_series!r}")
+            raise InvalidTypeError(f"max_series: expected an integer of at least 1, got {shown(max_series)}")
         if max_series < 1:
-            raise InvalidValueError(f"max_series: expected an integer of at least 1, got {max_series!r}")
+            raise InvalidValueError(f"max_series: expected an integer of at least 1, got {shown(max_series)}")
         self.max_series = max_series
         self.series_rejected = 0
         """Sets of tags that were not reported because max_series was reached, counted when they come."""
@@ -50,7 +62,9 @@ class Registry:
         """Series in the last collection, so far if it is under way."""
         self.counts_expired = 0
         """Events dropped because they waited for the Agent for too long."""
-        self._lock = threading.RLock()
+        self.version = 0
+        """Raised when a set of tags is reported for the first time, or forgotten."""
+        self._lock = _lock
         self._series: dict[Tags, Series] = {}  # Those that have ended stay for as long as they are billed.
         self._ended: dict[Tags, Series] = {}  # Those among them.
         self._rejected: dict[Tags, Series] = {}
@@ -60,6 +74,7 @@ class Registry:
         # callback only appends, and the next caller takes over what they counted.
         self._gone: deque[Member] = deque()
         self._reporter: Any = None
+        _registries.add(self)
 
     def register(self, limit: Limit) -> None:
         """Report `limit` from now on; registering it again does nothing.
@@ -68,7 +83,8 @@ class Registry:
         """
         if not isinstance(limit, Limit):
             raise InvalidTypeError(
-                f"register: expected a MeteredSemaphore, or an object with tags, counters and gauges(), got {limit!r}"
+                "register: expected a MeteredSemaphore, or an object with tags, counters and gauges(), "
+                f"got {shown(limit)}"
             )
         with self._lock:
             self._take_over_gone()
@@ -108,8 +124,18 @@ class Registry:
             self._take_over_gone()
             return sum(not series.finished for series in self._series.values())
 
-    def collect(self, level: str = "full", namespace: str = "", constant_tags: Tags = ()) -> Iterator[Sample]:
-        """Yield a sample of each series, read at the moment at which it is yielded.
+    def tags(self) -> list[Tags]:
+        """Return the tags of each series, those included that have ended and not been forgotten yet."""
+        with self._lock:
+            return list(self._series)
+
+    def collect(
+        self, level: str = "full", namespace: str = "", constant_tags: Tags | Mapping[Tags, Tags] = ()
+    ) -> Iterator[Sample]:
+        """Yield a sample of each series, read when it or one of the few before it is yielded.
+
+        `constant_tags` come behind the tags of each series. Where they are not the same for all they are a mapping
+        from a series' tags, and a series that is not in it is left out for now.
 
         A limit that can not be read is logged once and left out. Until a sample is called delivered, what it counts
         is in the next one, too. Only the latest sample of a series can be called delivered, and the level decides
@@ -121,15 +147,30 @@ class Registry:
             self._forget_old()
             all_series = list(self._series.values())
             self.series_collected = 0
-        lock = self._lock
-        for series in all_series:
-            with lock:
-                if series.finished:
+        for first in range(0, len(all_series), SERIES_AT_A_TIME):
+            yield from self._samples(all_series[first : first + SERIES_AT_A_TIME], level, namespace, constant_tags)
+
+    def _samples(
+        self, some_series: list[Series], level: str, namespace: str, constant_tags: Tags | Mapping[Tags, Tags]
+    ) -> list[Sample]:
+        samples: list[Sample] = []
+        by_tags = constant_tags if isinstance(constant_tags, Mapping) else None
+        more_tags = () if isinstance(constant_tags, Mapping) else constant_tags
+        with self._lock:
+            now = clock.monotonic()
+            bucket = int(clock.wall() // BUCKET_SECONDS)
+            for series in some_series:
+                if not series.members and series.finished:
                     continue
+                if by_tags is not None:
+                    known = by_tags.get(series.tags)
+                    if known is None:
+                        continue
+                    more_tags = known
                 if series.failing:
                     series.write_off_what_is_old()
                 try:
-                    sample = series.sample(level, namespace, constant_tags)
+                    samples.append(series.sample(level, namespace, more_tags, now, bucket))
                 except Exception:
                     if not series.failing:
                         logger.warning(
@@ -140,9 +181,10 @@ class Registry:
                     series.failing = True
                     continue
                 series.failing = False
-                self.counts_expired += series.take_expired()
-                self.series_collected += 1
-            yield sample
+                if series.ledger.expired:
+                    self.counts_expired += series.take_expired()
+            self.series_collected += len(samples)
+        return samples
 
     def attach(self, reporter: Any) -> None:
         """Make `reporter` the only one of this registry; raises :class:`ReporterStateError` if there is another."""
@@ -163,16 +205,30 @@ class Registry:
             if self._reporter is reporter:
                 self._reporter = None
 
+    def _begin_anew(self) -> None:
+        """Register each limit anew, in a fork's child: what was counted so far is the parent's to send."""
+        self._take_over_gone()
+        series = (*self._series.values(), *self._rejected.values())
+        self._series, self._ended, self._rejected = {}, {}, {}
+        self._reporter = None
+        now = clock.monotonic()
+        for member in [member for one in series for member in one.members.values()]:
+            with suppress(Exception):  # A limit that can not be read is said to be so when it is collected.
+                member.read(now, member.gauges())  # Which starts the peaks anew.
+            tags = member.series.tags
+            (self._series.get(tags) or self._rejected.get(tags) or self._new_series(tags)).add(member)
+        self.series_rejected = self.series_collected = self.counts_expired = 0
+
     def _member(self, limit: Limit) -> Member:
         if not all(isinstance(tag, str) and tag and normalize(tag) == tag for tag in limit.tags):
             raise InvalidValueError(
                 f"register: the tags of a limit are in Datadog's normal form, as limit_tags() makes them, "
-                f"got {limit.tags!r}"
+                f"got {shown(limit.tags)}"
             )
         try:
             member = Member(limit, self._gone.append)
         except TypeError:
-            raise InvalidTypeError(f"register: a limit can be referenced weakly, and {limit!r} can not") from None
+            raise InvalidTypeError(f"register: a limit can be referenced weakly, and {shown(limit)} can not") from None
         member.key = id(limit)
         member.counters = limit.counters
         return member
@@ -184,6 +240,7 @@ class Registry:
             self._forget_old()
         if len(self._series) < self.max_series:
             self._series[tags] = series
+            self.version += 1
         else:
             self._reject(series)
         return series
@@ -221,11 +278,13 @@ class Registry:
                 series.give_up()
                 self.counts_expired += series.take_expired()
                 del self._series[tags], self._ended[tags]
+                self.version += 1
         while self._rejected and len(self._series) < self.max_series:
             tags = next(iter(self._rejected))
             series = self._rejected.pop(tags)
             series.write_off_what_is_old()
             self._series[tags] = series
+            self.version += 1
 
     def _keep_waits(self, wanted: bool) -> None:
         if wanted != self._wants_waits:
@@ -236,3 +295,16 @@ class Registry:
 
 default_registry = Registry()
 """The registry of every limit that is made without one of its own."""
+
+
+def _after_fork() -> None:
+    """Leave to the parent what is its own."""
+    try:
+        for registry in list(_registries):
+            registry._begin_anew()
+    finally:
+        _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork)

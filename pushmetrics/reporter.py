@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from itertools import chain
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from . import clock
 from .errors import ReporterStateError
@@ -18,12 +18,24 @@ from .registry import Registry, default_registry
 from .series import BUCKET_SECONDS
 from .settings import UNSET, ReporterSettings, Unset, Worker, reporter_settings
 from .sinks import resolve_sink
+from .workers import Workers
+
+if TYPE_CHECKING:
+    from .reporter_thread import ReporterThread
+    from .sinks import SinkLike
 
 logger = logging.getLogger("pushmetrics")
 
 CLOSE_SECONDS = 2.0
 """How long :meth:`Reporter.aclose` takes at the most, whatever the Agent does."""
 
+FIRST_RETRY_SECONDS = 0.25
+MAX_RETRY_SECONDS = 4.0
+"""How long no tick flushes after one of which nothing was taken: the first wait, doubled each time, up to the last.
+
+A dead Agent then costs no connect and no look-up at each tick of a short interval. Ticks that are 5 s or 10 s apart
+are further apart than the longest wait, so with those nothing is left out.
+"""
 
 SILENT_SECONDS = 30.0
 """How long nothing more is said of an Agent after it was said that it went: it may come and go at each flush."""
@@ -49,12 +61,19 @@ class ReporterStatistics(NamedTuple):
     series: int
     """Series that the last flush sampled."""
     series_rejected: int
+    """Sets of tags that are not reported because ``max_series`` was reached."""
     datagrams: int
+    """Datagrams that were taken."""
     bytes: int
+    """Bytes in them."""
     failures: Mapping[str, int]
     """What was not taken, by reason."""
+    counts_expired: int
+    """Events that were dropped because they had waited for the Agent for too long."""
     flush_lag_ms: int
+    """How late the last flush began."""
     flush_duration_ms: int
+    """How long it took."""
 
 
 class Reporter:
@@ -70,12 +89,15 @@ class Reporter:
     Args:
         flush_interval: Seconds between two flushes, 0.1 to 3600; 10 by default, the width of the Agent's buckets.
         sink: Where to push: None for the Agent that the DD_* variables name, an address such as
-            ``"udp://localhost:8125"``, or a sink.
+            ``"udp://localhost:8125"``, a ``datadog.dogstatsd.DogStatsd`` or ``aiodogstatsd.Client`` of yours, which
+            stays yours, or a sink.
         namespace: What the names of the metrics begin with; "gym.concurrency" by default.
         level: "core", "standard" (the default) or "full": which metrics a limit has.
         registry: The limits to report.
         constant_tags: Tags of every metric, such as ``["team:search"]``.
-        worker: Reserved for telling the processes of a host apart; adds no tag yet.
+        worker: How the processes of a host are told apart: "auto" (the default) gives the first that reports a group
+            of limits no tag and the others ``worker:1``, ``worker:2`` and so on; an integer fixes the number, 0 for
+            no tag; None adds no tag.
 
     Each argument but `registry` has a variable, such as PUSHMETRICS_FLUSH_INTERVAL; an argument wins over it.
     PUSHMETRICS_ENABLED=0 switches reporting off: then nothing is sent, and all methods go on working.
@@ -88,7 +110,7 @@ class Reporter:
         self,
         *,
         flush_interval: float | None = None,
-        sink: str | Sink | None = None,
+        sink: SinkLike = None,
         namespace: str | None = None,
         level: str | None = None,
         registry: Registry = default_registry,
@@ -104,16 +126,18 @@ class Reporter:
         )
         self._sink = resolve_sink(sink) if self._settings.enabled else None
         self._registry = registry
-        self._health = Health(registry, self._settings.constant_tags)
-        # A phase of the process's own keeps the workers of a host from flushing all at once, and well inside a bucket.
-        self._phase = min(self._settings.flush_interval, BUCKET_SECONDS) * (0.1 + 0.7 * os.urandom(1)[0] / 255)
+        self._health = Health(registry)
+        self._workers = self._new_workers()
+        self._phase = self._new_phase()
         self._task: asyncio.Task[None] | None = None
         self._flushing: asyncio.Lock | None = None
-        self._pid = 0
+        self._pid = os.getpid()
         self._closing = False
         self._reasons: set[str] = set()  # Why the sink did not take everything, as far as it was said.
         self._silent_until = 0.0
         self._failing = False
+        self._retry_seconds = 0.0
+        self._retry_at = 0.0
 
     def __repr__(self) -> str:
         return f"<Reporter of {self._settings.namespace} to {self._sink!r}>"
@@ -137,12 +161,14 @@ class Reporter:
         if self._sink is None:
             logger.info("Reporting is switched off by %s.", self._settings.sources["enabled"])
             return
+        if self._pid != os.getpid():
+            self._begin_anew()
         if self.is_running or self._closing:
             raise ReporterStateError(f"{self!r} is running already")
         self._registry.attach(self)
-        self._warn_of_interval()
+        if warning := interval_warning(self._settings.flush_interval):
+            logger.warning(warning)
         self._flushing = asyncio.Lock()
-        self._pid = os.getpid()  # A task is copied by a fork and does not run in the child.
         self._task = asyncio.create_task(self._run(), name="pushmetrics-reporter")
 
     async def flush(self) -> FlushResult:
@@ -154,31 +180,41 @@ class Reporter:
             return FlushResult()
         if not self.is_running:
             raise ReporterStateError(f"{self!r} is not running; start it, or use 'async with'")
+        if self._task is not None and self._task.get_loop() is not asyncio.get_running_loop():
+            raise ReporterStateError(f"{self!r} runs in another event loop and flushes there")
         return await self._flush(lag=0.0)
 
     async def aclose(self) -> None:
-        """Push once more and stop, within 2 s whatever the Agent does. Closing twice does no harm."""
+        """Push once more and stop, within 2 s whatever the Agent does. Closing twice does no harm.
+
+        In a fork's child, the parent's reporter is left alone.
+        """
+        if self._pid != os.getpid():
+            return
         task, self._task = self._task, None
         if task is None or self._sink is None:
             return
         loop = task.get_loop()
-        self._closing = True
-        try:
-            if loop is asyncio.get_running_loop():
-                async with asyncio.timeout(CLOSE_SECONDS * 0.9):
-                    task.cancel()
-                    await asyncio.wait([task])
-                    await self._flush(lag=0.0)
-            elif not loop.is_closed():
+        if loop is asyncio.get_running_loop():
+            await self._end(task, last_flush=True)
+        else:
+            if not loop.is_closed():
                 loop.call_soon_threadsafe(task.cancel)
-        except TimeoutError:
-            logger.warning("The last flush did not end within %g s; what it held is lost.", CLOSE_SECONDS * 0.9)
-        finally:
-            try:
-                await self._close_sink(self._sink)
-            finally:
-                self._registry.detach(self)
-                self._closing = False
+            await self._end(None, last_flush=False)
+
+    def in_thread(self) -> ReporterThread:
+        """Return a context manager that runs the reporter in a thread, on an event loop of its own.
+
+        For programs whose loop may block: that is when its gauges are needed most.
+
+        >>> with Reporter().in_thread():  # doctest: +SKIP
+        ...     asyncio.run(serve())
+
+        Leaving the block pushes once more and stops, within 2 s; ``start()`` and ``close()`` do the same by hand.
+        """
+        from .reporter_thread import ReporterThread  # Few programs come here.
+
+        return ReporterThread(self)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -199,22 +235,77 @@ class Reporter:
             datagrams=health.datagrams,
             bytes=health.bytes,
             failures=dict(health.failures),
+            counts_expired=self._registry.counts_expired,
             flush_lag_ms=health.flush_lag_ms,
             flush_duration_ms=health.flush_duration_ms,
         )
 
     async def _run(self) -> None:
+        try:
+            await self._flush(lag=0.0)
+            while self._task is asyncio.current_task():  # A sink may have kept the cancel of aclose() to itself.
+                delay = seconds_to_next_tick(clock.wall(), self._settings.flush_interval, self._phase)
+                due = clock.monotonic() + delay
+                await clock.sleep(delay)
+                if clock.monotonic() >= self._retry_at:
+                    await self._flush(lag=max(0.0, clock.monotonic() - due))
+        except asyncio.CancelledError:
+            if self._task is asyncio.current_task():
+                # By nobody who has closed it: asyncio.run() does that to what is left when the program ends.
+                self._task = None
+                await self._end(None, last_flush=True)
+            raise
+
+    async def _end(self, task: asyncio.Task[None] | None, *, last_flush: bool) -> None:
+        assert self._sink is not None, "only a started reporter ends"
+        self._closing = True
+        try:
+            if last_flush and not await _ends_within(CLOSE_SECONDS * 0.8, self._last_flush(task)):
+                logger.warning("The last flush did not end within %g s; what it held is lost.", CLOSE_SECONDS * 0.8)
+        finally:
+            try:
+                await self._close_sink(self._sink)
+                await self._workers.aclose(CLOSE_SECONDS * 0.05)
+            finally:
+                self._registry.detach(self)
+                self._closing = False
+
+    async def _last_flush(self, task: asyncio.Task[None] | None) -> None:
+        assert self._flushing is not None, "only a started reporter flushes"
+        try:
+            async with self._flushing:
+                pass  # A flush that is under way ends by itself, not in the middle of a frame, and is counted.
+        finally:
+            if task is not None:
+                task.cancel()
+        if task is not None:
+            await asyncio.wait([task])
         await self._flush(lag=0.0)
-        while True:
-            delay = seconds_to_next_tick(clock.wall(), self._settings.flush_interval, self._phase)
-            due = clock.monotonic() + delay
-            await clock.sleep(delay)
-            await self._flush(lag=max(0.0, clock.monotonic() - due))
+
+    def _begin_anew(self) -> None:
+        """Forget the parent's state in a fork's child: its task does not run here, and the rest is not ours."""
+        self._pid = os.getpid()
+        self._phase = self._new_phase()
+        self._health = Health(self._registry)
+        self._workers = self._new_workers()
+        self._task = None
+        self._closing = self._failing = False
+        self._retry_seconds = self._retry_at = 0.0
+
+    def _new_phase(self) -> float:
+        # One of the process's own keeps the workers of a host from flushing all at once, and well inside a bucket.
+        return min(self._settings.flush_interval, BUCKET_SECONDS) * (0.1 + 0.7 * os.urandom(1)[0] / 255)
+
+    def _new_workers(self) -> Workers:
+        settings = self._settings
+        # What stays in the process, such as a MemorySink, is not mixed with what others send.
+        alone = settings.worker == "auto" and getattr(self._sink, "in_process", False)
+        return Workers(None if alone else settings.worker, settings.namespace, settings.constant_tags)
 
     async def _close_sink(self, sink: Sink) -> None:
         try:
-            async with asyncio.timeout(CLOSE_SECONDS * 0.1):
-                await sink.aclose()
+            if not await _ends_within(CLOSE_SECONDS * 0.05, sink.aclose()):
+                logger.error("%s did not close within %g s.", sink, CLOSE_SECONDS * 0.05)
         except Exception:
             logger.exception("%s could not be closed.", sink)
 
@@ -224,7 +315,8 @@ class Reporter:
         async with self._flushing:
             began = clock.monotonic()
             settings = self._settings
-            collected = self._registry.collect(settings.level, settings.namespace, settings.constant_tags)
+            await self._workers.look(self._registry)
+            collected = self._registry.collect(settings.level, settings.namespace, self._workers.tags)
             samples = chain(collected, self._health_sample())
             self._health.flush_lag_ms = int(lag * 1000)
             try:
@@ -239,12 +331,23 @@ class Reporter:
                 self._failing = True
                 delivery = Delivery(failures={type(error).__name__: 1})
             await _drain(samples)
+            self._back_off(delivery, began)
             self._health.note(delivery, clock.monotonic() - began)
             return FlushResult(self._registry.series_collected, delivery.datagrams, delivery.bytes, delivery.failures)
 
+    def _back_off(self, delivery: Delivery, began: float) -> None:
+        """Let the ticks rest for a while when nothing was taken; a flush that somebody asks for is never left out."""
+        if delivery.failures and not delivery.datagrams:
+            self._retry_seconds = min(2 * self._retry_seconds or FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
+        else:
+            self._retry_seconds = 0.0
+        self._retry_at = began + self._retry_seconds
+
     def _health_sample(self) -> Iterator[Sample]:
         # The last sample of each flush: a receiver knows by it that the flush is complete.
-        yield self._health.sample()
+        tags = self._workers.health_tags
+        if tags is not None:
+            yield self._health.sample(tags)
 
     def _is_the_sinks_fault(self, error: BaseException) -> bool:
         """Whether a sink raised it: it may wait for something that somebody cancels, who does not mean the flush."""
@@ -267,15 +370,28 @@ class Reporter:
             self._reasons.clear()
             logger.info("%s takes everything again.", self._sink)
 
-    def _warn_of_interval(self) -> None:
-        interval = self._settings.flush_interval
-        if interval > BUCKET_SECONDS or abs(BUCKET_SECONDS / interval - round(BUCKET_SECONDS / interval)) > 1e-6:
-            logger.warning(
-                "flush_interval=%g s does not divide the Agent's buckets of %d s: gauges will show gaps, and counts "
-                "spikes. Use 10, 5, 2, 1, 0.5, 0.2 or 0.1.",
-                interval,
-                BUCKET_SECONDS,
-            )
+
+def interval_warning(interval: float) -> str:
+    """Return what is to be said of a flush interval in seconds; nothing if it divides the Agent's buckets."""
+    if interval <= BUCKET_SECONDS and abs(BUCKET_SECONDS / interval - round(BUCKET_SECONDS / interval)) <= 1e-6:
+        return ""
+    return (
+        f"flush_interval={interval:g} s does not divide the Agent's buckets of {BUCKET_SECONDS} s: gauges will show "
+        "gaps, and counts spikes. Use 10, 5, 2, 1, 0.5, 0.2 or 0.1."
+    )
+
+
+async def _ends_within(seconds: float, work: Awaitable[None]) -> bool:
+    """Run `work`, and cancel it when it takes too long; one that does not let itself be cancelled is left behind."""
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait([task], timeout=seconds)
+    finally:
+        if task.cancel():
+            await asyncio.wait([task], timeout=0.05)
+    if done and not task.cancelled():
+        task.result()
+    return bool(done)
 
 
 async def _drain(samples: Iterator[Sample]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -10,55 +11,63 @@ CAPACITY = 500
 
 
 class Reservoir:
-    """Keeps up to :data:`CAPACITY` of the values added, each with the same chance (Vitter's algorithm R)."""
+    """Keeps up to :data:`CAPACITY` of the values added, each with the same chance (Vitter's algorithm R).
 
-    __slots__ = ("_random", "_values", "total")
+    Values may be added in another thread than that which takes them.
+    """
+
+    __slots__ = ("_lock", "_random", "_values", "total")
 
     def __init__(self) -> None:
         self._values: list[float] = []
         self.total = 0
         """How many values those that are kept stand for."""
         self._random: Any = None
+        # It can be entered again: the garbage collector closes coroutines that were waiting, at any time.
+        self._lock = threading.RLock()
 
     def add(self, value: float) -> None:
         """Add a value."""
-        values = self._values
-        if len(values) < self.total and len(values) < CAPACITY:
-            self._fill_up()
-        self.total += 1
-        if len(values) < CAPACITY:
-            values.append(value)
-            return
-        place = int(self._generator().random() * self.total)
-        if place < CAPACITY:
-            with suppress(IndexError):  # Another thread took values back meanwhile.
-                values[place] = value
+        with self._lock:
+            values = self._values
+            if len(values) < self.total and len(values) < CAPACITY:
+                self._fill_up()
+            self.total += 1
+            if len(values) < CAPACITY:
+                values.append(value)
+                return
+            place = int(self._generator().random() * self.total)
+            if place < CAPACITY:
+                with suppress(IndexError):  # Another thread took values back meanwhile.
+                    values[place] = value
 
     def choose(self) -> tuple[tuple[float, ...], int]:
         """Return values and a whole number k, so that each value returned stands for k values added.
 
         k is whole because receivers weigh a value sampled at rate r with the whole part of 1/r.
         """
-        values = self._values
-        if len(values) == self.total:
-            return tuple(values), 1
-        one_in = -(-self.total // len(values))
-        # By chance, since what came first stands first.
-        return tuple(self._generator().sample(values, round(self.total / one_in))), one_in
+        with self._lock:
+            values = self._values
+            if len(values) == self.total:
+                return tuple(values), 1
+            one_in = -(-self.total // len(values))
+            # By chance, since what came first stands first.
+            return tuple(self._generator().sample(values, round(self.total / one_in))), one_in
 
     def remove(self, values: tuple[float, ...], one_in: int) -> None:
         """Take back values that :meth:`choose` returned, and those they stand for; what was added meanwhile stays."""
-        kept = self._values
-        for value in values:
-            try:
-                kept.remove(value)
-            except ValueError:  # Another one has taken its place since.
-                continue
-        self.total = max(0, self.total - len(values) * one_in) if kept else 0
-        while len(kept) > self.total:
-            place = int(self._generator().random() * len(kept))
-            kept[place] = kept[-1]
-            del kept[-1]
+        with self._lock:
+            kept = self._values
+            for value in values:
+                try:
+                    kept.remove(value)
+                except ValueError:  # Another one has taken its place since.
+                    continue
+            self.total = max(0, self.total - len(values) * one_in) if kept else 0
+            while len(kept) > self.total:
+                place = int(self._generator().random() * len(kept))
+                kept[place] = kept[-1]
+                del kept[-1]
 
     def _fill_up(self) -> None:
         """Let those that stand for several be there several times, so that what is added next counts no more."""

@@ -29,6 +29,7 @@ from .errors import (
     InvalidValueError,
     OverReleaseError,
     QueueFullError,
+    shown,
 )
 from .model import Counters, LimitStatistics, Tags
 from .registry import Registry, default_registry
@@ -183,13 +184,14 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         value = self._value
         waiters = self._waiters
         active = self._counters.limit - value
+        available = value if value > 0 else 0
         if not waiters:
-            return active, max(0, value), 0, 0
+            return active, available, 0, 0
         try:
             queued_at = next(iter(waiters.values()))
         except (RuntimeError, StopIteration):  # Another thread's loop changed the queue meanwhile.
-            return active, max(0, value), len(waiters), 0
-        return active, max(0, value), len(waiters), max(0, int((clock.monotonic() - queued_at) * 1000))
+            return active, available, len(waiters), 0
+        return active, available, len(waiters), max(0, int((clock.monotonic() - queued_at) * 1000))
 
     # Acquiring. The path of a free slot is written out in both places: a call would cost what the base class costs.
 
@@ -400,9 +402,12 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
 
     def _end_contention(self) -> None:
         counters = self._counters
-        since, counters.contended_since = counters.contended_since, None
+        since = counters.contended_since
         if since is not None:
-            counters.contended_seconds += max(0.0, clock.monotonic() - since)
+            spell = max(0.0, clock.monotonic() - since)
+            # No call between these two: a reporter in another thread sees the spell open or closed, never neither.
+            counters.contended_since = None
+            counters.contended_seconds += spell
 
     def _message(self, what: str) -> str:
         return (
@@ -437,9 +442,9 @@ def _checked_count(argument: str, value: object) -> int:
             raise TypeError
         count = operator.index(value)  # type: ignore[arg-type]  # Whatever is no integer is refused right here.
     except TypeError:
-        raise InvalidTypeError(f"{argument}: expected an integer of at least 0, got {value!r}") from None
+        raise InvalidTypeError(f"{argument}: expected an integer of at least 0, got {shown(value)}") from None
     if count < 0:
-        raise InvalidValueError(f"{argument}: expected an integer of at least 0, got {value!r}")
+        raise InvalidValueError(f"{argument}: expected an integer of at least 0, got {shown(value)}")
     return count
 
 
@@ -453,10 +458,10 @@ def _checked_timeout(argument: str, value: object) -> float | None:
         seconds = float(value)
     except TypeError:
         raise InvalidTypeError(
-            f"{argument}: expected seconds as a number of at least 0, or None, got {value!r}"
+            f"{argument}: expected seconds as a number of at least 0, or None, got {shown(value)}"
         ) from None
     except (OverflowError, ValueError):  # 10**400, Decimal("sNaN")
         seconds = math.nan
     if not math.isfinite(seconds) or seconds < 0:
-        raise InvalidValueError(f"{argument}: expected finite seconds of at least 0, or None, got {value!r}")
+        raise InvalidValueError(f"{argument}: expected finite seconds of at least 0, or None, got {shown(value)}")
     return seconds

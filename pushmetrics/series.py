@@ -6,13 +6,13 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import cache
-from operator import itemgetter
+from operator import itemgetter, neg
 from typing import NamedTuple
 
 from . import clock
 from .catalog import COUNT, DISTRIBUTION, metrics_at
 from .errors import SampleError
-from .ledger import MAX_AGE_SECONDS, Ledger
+from .ledger import MAX_AGE_SECONDS, Ledger, Totals
 from .model import Counters, Descriptor, Kind, Limit, Sample, Tags
 from .reservoir import Reservoir
 
@@ -22,22 +22,21 @@ BUCKET_SECONDS = 10
 _WITH_VALUES = tuple(metric for metric in metrics_at("full") if metric.kind is not DISTRIBUTION)
 _GAUGES = tuple(metric.name for metric in _WITH_VALUES if metric.kind is not COUNT)
 _COUNTS = tuple(metric.name for metric in _WITH_VALUES if metric.kind is COUNT)
-_LIMIT, _AVAILABLE = _GAUGES.index("limit"), _GAUGES.index("available")
-_ACTIVE_PEAK, _QUEUE_PEAK = _GAUGES.index("active_peak"), _GAUGES.index("queue_depth_peak")
-_OLDEST_WAIT = _GAUGES.index("oldest_wait_ms")
 _TIMEOUTS, _REJECTED = _COUNTS.index("admission_timeouts_total"), _COUNTS.index("admission_rejected_total")
 _CONTENDED = _COUNTS.index("contended_ms_total")
-_TOTALS = tuple(
-    (place, name.removesuffix("_total")) for place, name in enumerate(_COUNTS) if name != "contended_ms_total"
-)
-"""Of each count but the contended time, its place and its name in the counters."""
+_TOTALS = tuple(name.removesuffix("_total") for name in _COUNTS if name != "contended_ms_total")
+"""The names in the counters of all counts but the contended time."""
 
-Reading = tuple[list[int], list[int]]
-"""The gauges of a limit and the totals of its counts, each in the order of the catalogue.
+Reading = tuple[int, ...]
+"""The gauges of a limit and the totals of its counts, each in the order of the catalogue, and what it can do.
 
 The contended time is the one count that is no total: it is the time since the last reading.
 """
-
+_LARGEST = frozenset(
+    {_GAUGES.index("oldest_wait_ms"), len(_GAUGES) + _CONTENDED, len(_WITH_VALUES), len(_WITH_VALUES) + 1}
+)
+"""The places of a reading that do not add up. Two limits that are contended at the same time are not contended for
+twice that time, the oldest waiter of two queues is the older one, and what one can do, both can do."""
 
 _NOTHING_GONE = (0, 0, 0)
 
@@ -45,19 +44,26 @@ _NOTHING_GONE = (0, 0, 0)
 class Member(weakref.ref[Limit]):
     """A limit, held weakly, and its counters, which are kept when it is gone."""
 
-    __slots__ = ("contended_ms", "counters", "key", "series")
+    __slots__ = ("contended_ms", "counters", "key", "series", "slots")
 
     counters: Counters
     contended_ms: int  # How much of the contended time the series has taken over.
     key: int
     series: Series
+    slots: int  # When the gauges were read.
 
     def gauges(self) -> tuple[int, int, int, int]:
         """Return active, available, queue depth and oldest wait; raises what the limit raises."""
         limit = self()
+        counters = self.counters
+        self.slots = counters.limit
         if limit is None:
-            return 0, self.counters.limit, 0, 0
-        active, available, queue_depth, oldest_wait_ms = gauges = limit.gauges()
+            return 0, self.slots, 0, 0
+        gauges = limit.gauges()
+        while counters.limit != self.slots:  # Changed meanwhile, by another thread.
+            self.slots = counters.limit
+            gauges = limit.gauges()
+        active, available, queue_depth, oldest_wait_ms = gauges
         # One negative number makes the union of their bits negative, and anything but integers has none.
         if active | available | queue_depth | oldest_wait_ms < 0:
             raise SampleError(
@@ -67,73 +73,81 @@ class Member(weakref.ref[Limit]):
         return gauges
 
     def read(self, now: float, gauges: tuple[int, int, int, int]) -> Reading:
-        """Return the whole reading, and start the peaks anew."""
+        """Return the whole reading, and start the peaks anew.
+
+        The limit may be at work in another thread all the while. No call, and so no other thread, comes between
+        reading a peak and starting it anew.
+        """
         active, available, queue_depth, oldest_wait_ms = gauges
         counters = self.counters
-        slots = counters.limit
-        active_peak, counters.lowest_value = slots - counters.lowest_value, slots - active
+        slots = self.slots
+        active_peak, counters.lowest_value = counters.limit - counters.lowest_value, counters.limit - active
         queue_peak, counters.queue_depth_peak = counters.queue_depth_peak, queue_depth
-        seen, self.contended_ms = self.contended_ms, counters.contended_ms(now)
-        return [slots, active, available, queue_depth, active_peak, queue_peak, oldest_wait_ms], [
+        if active > active_peak:  # It had begun between the gauges and the peaks of the last reading.
+            active_peak = active
+        if queue_depth > queue_peak:
+            queue_peak = queue_depth
+        contended_ms = 0
+        if counters.contended_since is not None or counters.contended_seconds:
+            contended_ms, self.contended_ms = -self.contended_ms, counters.contended_ms(now)
+            contended_ms += self.contended_ms
+        return (
+            slots,
+            active,
+            available,
+            queue_depth,
+            active_peak,
+            queue_peak,
+            oldest_wait_ms,
             counters.admission_timeouts,
             counters.admission_cancelled,
-            self.contended_ms - seen,
+            contended_ms,
             counters.admissions,
             counters.admissions_queued,
             counters.admission_rejected,
-        ]
+            counters.can_time_out,
+            counters.can_reject,
+        )
+
+    def totals(self, contended_ms: int = 0) -> Totals:
+        """Return what the limit has counted, in the order of the counts, with `contended_ms` in its place."""
+        totals = [getattr(self.counters, name) for name in _TOTALS]
+        totals.insert(_CONTENDED, contended_ms)
+        return tuple(totals)
 
 
-def _combine(readings: list[Reading]) -> Reading:
-    """Return the reading of limits with equal tags: the sums, but for two.
-
-    Two limits that are contended at the same time are not contended for twice that time, and the oldest waiter of two
-    queues is the older one.
-    """
-    if not readings:
-        return [0] * len(_GAUGES), [0] * len(_COUNTS)
-    gauges = zip(*(gauges for gauges, _ in readings), strict=True)
-    counts = zip(*(counts for _, counts in readings), strict=True)
-    return (
-        [max(column) if place == _OLDEST_WAIT else sum(column) for place, column in enumerate(gauges)],
-        [max(column) if place == _CONTENDED else sum(column) for place, column in enumerate(counts)],
-    )
-
-
-class Peak:
-    """The highest value since the last delivered sample, and no lower than another sample of the same bucket.
+class Peaks:
+    """The peaks of active and of queue depth: the highest values since the last delivered sample.
 
     The Agent keeps the last gauge of a bucket, so a later sample of a bucket repeats the bucket's peak. What could
     not be delivered in its bucket is shown in the next one, and then forgotten.
     """
 
-    __slots__ = ("_bucket", "_late", "_of_bucket", "_undelivered", "delivered")
+    __slots__ = ("_active", "_bucket", "_queue", "active_owed", "queue_owed")
 
     def __init__(self) -> None:
-        self._bucket = self._of_bucket = self._undelivered = self._late = 0
-        self.delivered = False
-        """Set when the peak last returned was delivered; what follows from that is done when the next value comes."""
+        self._bucket = self._active = self._queue = 0
+        self.active_owed = self.queue_owed = 0
+        """The peak of the last sample's bucket, what came late from the one before left out; 0 once delivered."""
 
-    def add(self, bucket: int, value: int) -> int:
-        """Take a value of `bucket` in, and return the peak to show."""
-        if bucket != self._bucket:
-            late = 0 if self.delivered or bucket != self._bucket + 1 else self._undelivered
-            self._late = late
+    def add(self, bucket: int, active: int, queue: int) -> tuple[int, int]:
+        """Take values of `bucket` in, and return the peaks to show."""
+        if bucket == self._bucket:
+            if active > self.active_owed:
+                self.active_owed = active
+            if queue > self.queue_owed:
+                self.queue_owed = queue
+            least_active, least_queue = self._active, self._queue
+        else:
+            on_time = bucket == self._bucket + 1
+            least_active = self.active_owed if on_time else 0
+            least_queue = self.queue_owed if on_time else 0
             self._bucket = bucket
-            self._of_bucket = self._undelivered = value
-            self.delivered = False
-            return late if late > value else value
-        if self.delivered:
-            # What came late belongs to this bucket now: a later sample of it must not be lower.
-            if self._late > self._of_bucket:
-                self._of_bucket = self._late
-            self._undelivered = self._late = 0
-            self.delivered = False
-        if value > self._of_bucket:
-            self._of_bucket = value
-        if value > self._undelivered:
-            self._undelivered = value
-        return self._late if self._late > self._of_bucket else self._of_bucket
+            self.active_owed = active
+            self.queue_owed = queue
+        self._active = active = active if active > least_active else least_active
+        self._queue = queue = queue if queue > least_queue else least_queue
+        return active, queue
 
 
 class _Plan(NamedTuple):
@@ -177,6 +191,30 @@ class Series:
     base, so what was refused is in the next sample again, and nothing is in two delivered ones.
     """
 
+    # There may be ten thousand of them, and a flush goes through all: what is small is fast.
+    __slots__ = (
+        "_contended_ms",
+        "_ending",
+        "_gone",
+        "_last",
+        "_limit",
+        "_number_of_limits",
+        "_offered_waits",
+        "_only",
+        "_peaks",
+        "_planned_for",
+        "_sampled_at",
+        "_waits",
+        "descriptor",
+        "ended_at",
+        "failing",
+        "ledger",
+        "lock",
+        "members",
+        "plan",
+        "tags",
+    )
+
     def __init__(self, tags: Tags, lock: threading.RLock) -> None:
         self.tags = tags
         self.lock = lock
@@ -184,51 +222,51 @@ class Series:
         self.members: dict[int, Member] = {}
         self.ended_at: float | None = None
         """Monotonic time at which the last limit went, None while there is one."""
-        self.finished = False
-        """Whether the last sample, which says that it has ended, was delivered."""
         self.failing = False
         """Whether the last attempt to sample it raised."""
-        self.samples = 0
-        """Samples that were taken."""
         self.plan = _plan("core", False, False)
         self.descriptor = Descriptor("", self.plan.names, self.plan.kinds, tags)
+        self._planned_for: tuple[object, ...] = ()
+        self._only: Member | None = None  # The only member; None if there are several, or none.
         self._number_of_limits = 0  # That it has had so far.
         self._limit: int | None = None  # When it was last sampled.
         self._sampled_at = clock.monotonic()  # Or made, as long as it was not sampled.
-        self._ledger = Ledger(len(_COUNTS))
+        self.ledger = Ledger(len(_COUNTS))
         self._contended_ms = 0
         # Of the limits that have gone since the last sample: both peaks, and the contended time.
         self._gone = _NOTHING_GONE
-        self._active_peak = Peak()
-        self._queue_peak = Peak()
+        self._peaks = Peaks()
         self._waits: Reservoir | None = None
         # The oldest waits that were sampled and not delivered, with the bucket in which that was.
         self._offered_waits: tuple[int, tuple[float, ...], int] | None = None
-        # Of the last sample: the lines still to be delivered, and the number of limits if there was none left.
-        self._undelivered_lines = 0
-        self._ending = 0
-        self._planned_for: tuple[object, ...] = ()
+        self._last = _delivered_sample()
+        self._ending = 0  # The number of limits that it has had when it was last sampled, if there was none left.
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last sample, which says that it has ended, was delivered."""
+        # Unless another limit came before that, be it for a moment.
+        return self._ending == self._number_of_limits and not self._last.undelivered and not self.members
 
     def add(self, member: Member) -> None:
         """Let a limit be part of the series; what it counts from now on is reported."""
         counters = member.counters
         member.series = self
         member.contended_ms = counters.contended_ms(clock.monotonic())
-        for place, name in _TOTALS:
-            self._ledger.shift(place, getattr(counters, name))
+        self.ledger.shift(member.totals())
         counters.waits = None if self._waits is None else self._waits.add
         self.members[member.key] = member
+        self._only = member if len(self.members) == 1 else None
         self._number_of_limits += 1
         self.ended_at = None
-        self.finished = False
 
     def remove(self, member: Member) -> None:
         """Take over what a limit counted that is gone, or that is not to be reported any more."""
         del self.members[member.key]
+        self._only = next(iter(self.members.values())) if len(self.members) == 1 else None
         counters = member.counters
         now = clock.monotonic()
-        for place, name in _TOTALS:
-            self._ledger.shift(place, -getattr(counters, name))
+        self.ledger.shift(tuple(map(neg, member.totals())))
         self._gone = (
             max(self._gone[0], counters.limit - counters.lowest_value),
             max(self._gone[1], counters.queue_depth_peak),
@@ -240,55 +278,95 @@ class Series:
             if self._limit is None:
                 self._limit = counters.limit
 
-    def sample(self, level: str, namespace: str, constant_tags: Tags) -> SeriesSample:
-        """Read the limits; raises whatever one of them raises."""
-        now = clock.monotonic()
-        bucket = int(clock.wall() // BUCKET_SECONDS)
-        members = self.members.values()
-        if len(members) == 1:
-            (member,) = members
-            gauges, totals = member.read(now, member.gauges())
-        else:
-            # All gauges first: if one can not be read, the others have lost nothing yet.
-            readable = [(member, member.gauges()) for member in members]
-            gauges, totals = _combine([member.read(now, reading) for member, reading in readable])
-        self._sampled_at = now
-        if members:
-            self._limit = gauges[_LIMIT]
-            self._ending = 0
-        else:
-            gauges[_LIMIT] = gauges[_AVAILABLE] = self._limit or 0
-            self._ending = self._number_of_limits
-        if self._gone is not _NOTHING_GONE:
-            gauges[_ACTIVE_PEAK] = max(gauges[_ACTIVE_PEAK], self._gone[0])
-            gauges[_QUEUE_PEAK] = max(gauges[_QUEUE_PEAK], self._gone[1])
-            totals[_CONTENDED] = max(totals[_CONTENDED], self._gone[2])
-            self._gone = _NOTHING_GONE
-        gauges[_ACTIVE_PEAK] = self._active_peak.add(bucket, gauges[_ACTIVE_PEAK])
-        gauges[_QUEUE_PEAK] = self._queue_peak.add(bucket, gauges[_QUEUE_PEAK])
-        totals[_CONTENDED] = self._contended_ms = self._contended_ms + totals[_CONTENDED]
+    def sample(self, level: str, namespace: str, constant_tags: Tags, now: float, bucket: int) -> SeriesSample:
+        """Read the limits; raises whatever one of them raises.
 
-        owed = self._ledger.owed(totals, now)
-        can_time_out = owed[_TIMEOUTS] > 0  # Of a limit that is gone, perhaps.
-        can_reject = owed[_REJECTED] > 0
-        for member in members:
-            counters = member.counters
-            if counters.can_time_out:
-                can_time_out = True
-            if counters.can_reject:
-                can_reject = True
+        `now` is the monotonic time, and `bucket` the number of the Agent's bucket.
+        """
+        only = self._only
+        reading = self._read_all(now) if only is None else only.read(now, only.gauges())
+        (
+            limit,
+            active,
+            available,
+            queue_depth,
+            active_peak,
+            queue_peak,
+            oldest_wait_ms,
+            timeouts,
+            cancelled,
+            contended_ms,
+            admissions,
+            admissions_queued,
+            rejected,
+            can_time_out,
+            can_reject,
+        ) = reading
+        self._limit = limit
+        self._sampled_at = now
+        if self._gone is not _NOTHING_GONE:
+            active_peak = max(active_peak, self._gone[0])
+            queue_peak = max(queue_peak, self._gone[1])
+            contended_ms = max(contended_ms, self._gone[2])
+            self._gone = _NOTHING_GONE
+        self._contended_ms = contended_ms = self._contended_ms + contended_ms
+
+        self._settle()
+        active_peak, queue_peak = self._peaks.add(bucket, active_peak, queue_peak)
+        totals = (timeouts, cancelled, contended_ms, admissions, admissions_queued, rejected)
+        delivered = self.ledger.offer(totals, now)
+        timeouts -= delivered[0]
+        cancelled -= delivered[1]
+        contended_ms -= delivered[2]
+        admissions -= delivered[3]
+        admissions_queued -= delivered[4]
+        rejected -= delivered[5]
+
+        # It may owe a count that only a limit could have that is gone.
+        can_time_out, can_reject = can_time_out or timeouts > 0, can_reject or rejected > 0
         planned_for = (level, can_time_out, can_reject, namespace, constant_tags)
         if planned_for != self._planned_for:
             self._planned_for = planned_for
-            self.plan = plan = _plan(level, can_time_out, can_reject)
+            self.plan = plan = _plan(level, bool(can_time_out), bool(can_reject))
             self.descriptor = Descriptor(namespace, plan.names, plan.kinds, self.tags + constant_tags)
-        values = self.plan.select((*gauges, *owed))
-        if self._waits is None:
-            self._undelivered_lines = len(values)
-            return SeriesSample(self, values)
-        waits, one_in = self._choose_waits(self._waits, bucket)
-        self._undelivered_lines = len(values) + len(waits)
-        return SeriesSample(self, values, waits, one_in)
+        self._last = sample = SeriesSample.__new__(SeriesSample)
+        sample.descriptor = self.descriptor
+        sample.values = values = self.plan.select(
+            (
+                limit,
+                active,
+                available,
+                queue_depth,
+                active_peak,
+                queue_peak,
+                oldest_wait_ms,
+                timeouts,
+                cancelled,
+                contended_ms,
+                admissions,
+                admissions_queued,
+                rejected,
+            )
+        )
+        sample.waits, sample.one_in = (), 1
+        sample.undelivered = len(values)
+        sample.parts = ()
+        if self._waits is not None:
+            sample.series = self
+            sample.waits, sample.one_in = self._choose_waits(self._waits, bucket)
+            sample.undelivered += len(sample.waits)
+        return sample
+
+    def _read_all(self, now: float) -> Reading:
+        """Return the reading of several limits as one, or what is said of a series whose last limit is gone."""
+        if not self.members:
+            self._ending = self._number_of_limits
+            limit = self._limit or 0
+            return (limit, 0, limit, *(0,) * (len(_WITH_VALUES) - 3), False, False)
+        # All gauges first: if one can not be read, the others have lost nothing yet.
+        readable = [(member, member.gauges()) for member in self.members.values()]
+        columns = zip(*[member.read(now, gauges) for member, gauges in readable], strict=True)
+        return tuple(max(column) if place in _LARGEST else sum(column) for place, column in enumerate(columns))
 
     def keep_waits(self, wanted: bool) -> None:
         """Say whether the limits shall note the wait of each waiter, for the distribution of the level "full"."""
@@ -310,74 +388,83 @@ class Series:
             self._offered_waits = (bucket, values, one_in)
         return values, one_in
 
-    def delivered(self, sample: SeriesSample, start: int, stop: int) -> None:
-        """Take the lines `start` to `stop` of the last sample as delivered; an older one has no say any more."""
-        if sample.number != self.samples:
-            return
-        self._undelivered_lines -= stop - start
-        if start == 0 and stop >= len(sample.values):
-            self._ledger.settled = self._active_peak.delivered = self._queue_peak.delivered = True
-        else:
-            self._delivered_in_part(sample, start, stop)
-        if sample.waits and self._waits is not None:
-            first = len(sample.values)
-            self._waits.remove(sample.waits[max(0, start - first) : max(0, stop - first)], sample.one_in)
-        if self._undelivered_lines == 0:
-            self._ledger.settled = True
-            self._offered_waits = None
-            # Unless another limit came before this was delivered, be it for a moment.
-            self.finished = self._ending == self._number_of_limits
+    def take_waits_back(self, sample: SeriesSample, start: int, stop: int) -> None:
+        """Forget the waits among the lines `start` to `stop` of the last sample, at once: there is room for so many."""
+        with self.lock:
+            if sample is self._last and self._waits is not None:
+                first = len(sample.values)
+                self._waits.remove(sample.waits[max(0, start - first) : max(0, stop - first)], sample.one_in)
 
-    def _delivered_in_part(self, sample: SeriesSample, start: int, stop: int) -> None:
-        plan = self.plan
-        self._ledger.settle([(place, sample.values[line]) for line, place in plan.counts if start <= line < stop])
-        if start <= plan.active_peak < stop:
-            self._active_peak.delivered = True
-        if start <= plan.queue_peak < stop:
-            self._queue_peak.delivered = True
+    def _settle(self) -> None:
+        """Take over what of the last sample was delivered; an older one has no say any more."""
+        if self._last.undelivered:
+            self._settle_parts()
+            return
+        self.ledger.settle()
+        peaks = self._peaks
+        peaks.active_owed = peaks.queue_owed = 0
+        self._offered_waits = None
+
+    def _settle_parts(self) -> None:
+        last, plan = self._last, self.plan
+        for start, stop in last.parts:
+            counts = [(place, last.values[line]) for line, place in plan.counts if start <= line < stop]
+            self.ledger.settle_part(counts)
+            if start <= plan.active_peak < stop:
+                self._peaks.active_owed = 0
+            if start <= plan.queue_peak < stop:
+                self._peaks.queue_owed = 0
+        last.parts = ()
 
     def give_up(self) -> None:
         """Drop what it owes; it has ended, and nobody has taken its last sample for too long."""
-        self._ledger.write_off([0] * len(_COUNTS))
+        self._settle()
+        self.ledger.write_off((0,) * len(_COUNTS))
 
     def write_off_what_is_old(self) -> None:
         """Drop what was counted while nobody reported for so long that nobody knows when it was."""
         now = clock.monotonic()
         if now - self._sampled_at > MAX_AGE_SECONDS:
-            totals = [0] * len(_COUNTS)
+            self._settle()
             for member in self.members.values():
                 member.contended_ms = member.counters.contended_ms(now)
-                for place, name in _TOTALS:
-                    totals[place] += getattr(member.counters, name)
+            counted = [member.totals() for member in self.members.values()]
+            totals = [sum(column) for column in zip((0,) * len(_COUNTS), *counted, strict=True)]
             totals[_CONTENDED] = self._contended_ms
-            self._ledger.write_off(totals)
+            self.ledger.write_off(tuple(totals))
 
     def take_expired(self) -> int:
         """Return the number of events dropped since the last call because nobody took them for too long."""
-        expired = self._ledger.expired
-        if not any(expired):
-            return 0
-        events = sum(expired[place] for place, _ in _TOTALS)
-        for place in range(len(expired)):
-            expired[place] = 0
-        return events
+        expired, self.ledger.expired = self.ledger.expired, ()
+        return sum(expired) - expired[_CONTENDED] if expired else 0
 
 
 class SeriesSample(Sample):
-    """A sample that tells its series what of it was delivered."""
+    """A sample that notes what of it was delivered, for its series to see when that is next sampled.
 
-    __slots__ = ("number", "series")
+    Its series makes it without a constructor, a call that would cost as much as reading the limit does.
+    """
 
-    def __init__(self, series: Series, values: tuple[int, ...], waits: tuple[float, ...] = (), one_in: int = 1) -> None:
-        self.descriptor = series.descriptor
-        self.values = values
-        self.waits = waits
-        self.one_in = one_in
-        self.series = series
-        self.number = series.samples = series.samples + 1
+    __slots__ = ("parts", "series", "undelivered")
+
+    undelivered: int  # Lines.
+    parts: tuple[tuple[int, int], ...]  # The lines that were delivered, unless all of them were.
+    series: Series  # Only where there are waits.
 
     def delivered(self, start: int = 0, stop: int | None = None) -> None:
-        """Move the lines out of what the series has still to deliver."""
-        series = self.series
-        with series.lock:
-            series.delivered(self, start, len(self) if stop is None else stop)
+        """Take the lines out of what is still to be delivered."""
+        if stop is None:
+            stop = len(self.values) + len(self.waits)
+        left = self.undelivered - stop + start
+        if left:  # The rest is likely to follow.
+            self.parts += ((start, stop),)
+        self.undelivered = left
+        if self.waits:
+            self.series.take_waits_back(self, start, stop)
+
+
+def _delivered_sample() -> SeriesSample:
+    """Return what stands for the last sample of a series that has not been sampled yet."""
+    sample = SeriesSample.__new__(SeriesSample)
+    sample.undelivered, sample.parts = 0, ()
+    return sample

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from .catalog import LEVELS
-from .errors import InvalidTypeError, InvalidValueError, PushmetricsError
+from .errors import InvalidTypeError, InvalidValueError, PushmetricsError, shown
 from .model import Tags
 from .tags import constant_tag, metric_namespace
 
@@ -171,22 +171,22 @@ def parse_address(url: object) -> Address:
     :class:`InvalidTypeError` or :class:`InvalidValueError` for anything else.
     """
     if not isinstance(url, str):
-        raise InvalidTypeError(f"an address is a string such as 'udp://localhost:8125', got {url!r}")
+        raise InvalidTypeError(f"an address is a string such as 'udp://localhost:8125', got {shown(url)}")
     expected = "expected udp://host:port, unix:///path or unixstream:///path"
     scheme, separator, rest = url.partition("://")
     if separator and scheme in ("unix", "unixgram", "unixstream"):
         if not rest.startswith("/") or "\0" in rest:
-            raise InvalidValueError(f"{url!r} names no absolute path; {expected}")
+            raise InvalidValueError(f"{shown(url)} names no absolute path; {expected}")
         return Address("unixstream" if scheme == "unixstream" else "unix", path=rest)
     if not separator or scheme != "udp":
-        raise InvalidValueError(f"{url!r} is no address of an Agent; {expected}")
+        raise InvalidValueError(f"{shown(url)} is no address of an Agent; {expected}")
     found = re.fullmatch(r"(?:\[([^\[\]]*:[^\[\]]*)\]|([^\[\]:/]+))(?::([0-9]{1,5}))?/?", rest)
     if (
         not found
         or not _is_host(host := found[1] or found[2])
         or not 0 < (port := int(found[3] or DEFAULT_PORT)) < 65536
     ):
-        raise InvalidValueError(f"{url!r} has no usable host or port; {expected}, an IPv6 address in brackets")
+        raise InvalidValueError(f"{shown(url)} has no usable host or port; {expected}, an IPv6 address in brackets")
     return Address("udp", host, port)
 
 
@@ -224,25 +224,25 @@ def _enabled(environ: Mapping[str, str], sources: dict[str, str]) -> bool:
 def _flush_interval(value: Any) -> float:
     allowed = f"expected seconds from {MIN_FLUSH_INTERVAL} to {MAX_FLUSH_INTERVAL:g}"
     if isinstance(value, bool) or not (isinstance(value, str) or hasattr(value, "__float__")):
-        raise InvalidTypeError(f"flush_interval: {allowed}, got {value!r}")
+        raise InvalidTypeError(f"flush_interval: {allowed}, got {shown(value)}")
     try:
         seconds = float(value)
     except (OverflowError, ValueError):
         seconds = math.nan
     if not MIN_FLUSH_INTERVAL <= seconds <= MAX_FLUSH_INTERVAL:
-        raise InvalidValueError(f"flush_interval: {allowed}, got {value!r}")
+        raise InvalidValueError(f"flush_interval: {allowed}, got {shown(value)}")
     return seconds
 
 
 def _level(value: object) -> str:
     if not isinstance(value, str) or value not in LEVELS:
-        raise InvalidValueError(f"level: expected one of {', '.join(LEVELS)}, got {value!r}")
+        raise InvalidValueError(f"level: expected one of {', '.join(LEVELS)}, got {shown(value)}")
     return value
 
 
 def _constant_tags(value: object) -> Tags:
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
-        raise InvalidTypeError(f"constant_tags: expected a list of strings such as 'team:search', got {value!r}")
+        raise InvalidTypeError(f"constant_tags: expected a list of strings such as 'team:search', got {shown(value)}")
     return tuple(dict.fromkeys(constant_tag(tag) for tag in value))
 
 
@@ -266,4 +266,4 @@ def _worker(value: object) -> Worker:
             return int(value)
     elif isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    raise InvalidValueError(f"worker: expected 'auto', None, or an integer of at least 0, got {value!r}")
+    raise InvalidValueError(f"worker: expected 'auto', None, or an integer of at least 0, got {shown(value)}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from .errors import InvalidTypeError, InvalidValueError
+from .errors import InvalidTypeError, InvalidValueError, shown
 from .model import Tags
 
 MAX_TAG_LENGTH = 200
@@ -76,16 +76,16 @@ def constant_tag(tag: object) -> str:
     jmx_check_name, dd.internal.*), or when nothing of its key or value is left in normal form.
     """
     if not isinstance(tag, str):
-        raise InvalidTypeError(f"constant_tags: a tag is a string such as 'team:search', got {tag!r}")
+        raise InvalidTypeError(f"constant_tags: a tag is a string such as 'team:search', got {shown(tag)}")
     key, colon, value = tag.partition(":")
     if not colon:
         normal = normalize(tag)
         if not normal:
-            raise InvalidValueError(f"constant_tags: nothing of {tag!r} is left in Datadog's normal form")
+            raise InvalidValueError(f"constant_tags: nothing of {shown(tag)} is left in Datadog's normal form")
         return normal
     key = normalize(key)
     if key in OWN_KEYS or key in CONSUMED_KEYS or key.startswith(INTERNAL_PREFIX):
-        raise InvalidValueError(f"constant_tags: the key {key!r} is reserved, got {tag!r}; use another key")
+        raise InvalidValueError(f"constant_tags: the key {shown(key)} is reserved, got {shown(tag)}; use another key")
     return _tag(key, value, "constant_tags")
 
 
@@ -96,13 +96,13 @@ def metric_namespace(namespace: object) -> str:
     See https://docs.datadoghq.com/metrics/custom_metrics/#naming-custom-metrics.
     """
     if not isinstance(namespace, str):
-        raise InvalidTypeError(f"namespace: expected a string such as 'myapp.concurrency', got {namespace!r}")
+        raise InvalidTypeError(f"namespace: expected a string such as 'myapp.concurrency', got {shown(namespace)}")
     cleaned = re.sub(r"[^a-zA-Z0-9_.]", "_", namespace).lstrip("_.0123456789").rstrip("_.")
     # Room for the longest name of the catalogue behind it.
     cleaned = cleaned[: MAX_NAME_LENGTH - 40].rstrip("_.")
     if not cleaned:
         raise InvalidValueError(
-            f"namespace: nothing of {namespace!r} is left as a metric name; it starts with an ASCII letter and "
+            f"namespace: nothing of {shown(namespace)} is left as a metric name; it starts with an ASCII letter and "
             "holds letters, digits, '_' and '.'"
         )
     return cleaned
@@ -114,13 +114,13 @@ def _pairs(tags: Mapping[str, str] | Iterable[str] | None) -> Iterable[tuple[obj
     if isinstance(tags, Mapping):
         return list(tags.items())
     if isinstance(tags, (str, bytes)) or not isinstance(tags, Iterable):
-        raise InvalidTypeError(f"tags: expected a mapping or a list of 'key:value' strings, got {tags!r}")
+        raise InvalidTypeError(f"tags: expected a mapping or a list of 'key:value' strings, got {shown(tags)}")
     pairs: list[tuple[object, object]] = []
     for tag in tags:
         if not isinstance(tag, str):
-            raise InvalidTypeError(f"tags: each tag is a 'key:value' string, got {tag!r}")
+            raise InvalidTypeError(f"tags: each tag is a 'key:value' string, got {shown(tag)}")
         if ":" not in tag:
-            raise InvalidValueError(f"tags: each tag is a 'key:value' string, got {tag!r}")
+            raise InvalidValueError(f"tags: each tag is a 'key:value' string, got {shown(tag)}")
         key, _, value = tag.partition(":")
         pairs.append((key, value))
     return pairs
@@ -128,25 +128,26 @@ def _pairs(tags: Mapping[str, str] | Iterable[str] | None) -> Iterable[tuple[obj
 
 def _limit_tag(key: object, value: object) -> str:
     if not isinstance(key, str):
-        raise InvalidTypeError(f"tags: a key is a string, got {key!r}")
+        raise InvalidTypeError(f"tags: a key is a string, got {shown(key)}")
     normal_key = normalize(key)
     if not normal_key or ":" in normal_key or normal_key[0] != key[:1].lower():
-        raise InvalidValueError(f"tags: a key starts with a letter and has no ':', got {key!r}")
+        raise InvalidValueError(f"tags: a key starts with a letter and has no ':', got {shown(key)}")
     reserved = OWN_KEYS | CONSUMED_KEYS | UNIFIED_KEYS
     if normal_key in reserved or normal_key.startswith(INTERNAL_PREFIX):
         raise InvalidValueError(
-            f"tags: the key {key!r} is reserved ({', '.join(sorted(reserved))}, {INTERNAL_PREFIX}*); use another key"
+            f"tags: the key {shown(key)} is reserved ({', '.join(sorted(reserved))}, {INTERNAL_PREFIX}*); "
+            "use another key"
         )
-    return _tag(normal_key, value, f"tags[{key!r}]")
+    return _tag(normal_key, value, f"tags[{shown(key)}]")
 
 
 def _tag(key: str, value: object, argument: str) -> str:
     if not isinstance(value, str):
-        raise InvalidTypeError(f"{argument}: expected a string, got {value!r}")
+        raise InvalidTypeError(f"{argument}: expected a string, got {shown(value)}")
     normal = normalize(f"{key}:{value}")
     if not key or len(normal) <= len(key) + 1 or not any(map(str.isalnum, normal[len(key) + 1 :])):
         raise InvalidValueError(
-            f"{argument}: nothing of {value!r} is left in Datadog's normal form "
+            f"{argument}: nothing of {shown(value)} is left in Datadog's normal form "
             "(letters, digits, '_', '-', ':', '.', '/'; no '_' or ':' at the end)"
         )
     return normal

@@ -18,6 +18,7 @@ from typing import Self
 
 from . import clock
 from .model import Delivery, Sample
+from .offload import under_way
 from .sinks import MemorySink
 
 __all__ = ["ManualClock", "RecordingSink"]
@@ -97,8 +98,10 @@ class ManualClock:
 
 
 async def _settle() -> None:
-    """Give the loop the turns that a flush into memory needs."""
+    """Give the loop the turns that a flush into memory needs, and what is done off the loop the time."""
     for _ in range(20):
+        if work := under_way():
+            await asyncio.wait(work, timeout=1)
         await asyncio.sleep(0)
 
 

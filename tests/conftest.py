@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -24,6 +25,10 @@ for _name in list(os.environ):
     ):
         del os.environ[_name]
 
+# Worker slots are shared by all processes of a user: those of another run would be seen in this one.
+_runtime = tempfile.TemporaryDirectory(prefix="pushmetrics-tests-")
+os.environ["XDG_RUNTIME_DIR"] = _runtime.name
+
 # A busy machine is slow, not wrong. pytest-timeout ends a test that hangs.
 settings.register_profile("pushmetrics", settings(), deadline=None)
 settings.load_profile("pushmetrics")
@@ -40,14 +45,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--library-only-if",
         metavar="PYTHON",
-        help="leave out the tests marked server or demo if this interpreter runs here, since they run on it",
+        help="leave out the tests marked server, processes or demo if this interpreter runs here: they run on it",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     python = config.getoption("--library-only-if")
     if python and not config.option.markexpr and _runs(python):
-        config.option.markexpr = "not server and not demo"
+        config.option.markexpr = "not server and not processes and not demo"
 
 
 def _runs(python: str) -> bool:

@@ -89,12 +89,14 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*arguments: str, lines: int = 24, columns: int = 80, **environment: str) -> Iterator[Terminal]:
-    """Run ``pushmetrics`` on a terminal of 256 colours."""
+def terminal(
+    *arguments: str, program: str = PROGRAM, lines: int = 24, columns: int = 80, **environment: str
+) -> Iterator[Terminal]:
+    """Run ``pushmetrics``, or another program, on a terminal of 256 colours."""
     unwanted = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
     variables = {name: value for name, value in os.environ.items() if name not in unwanted}
     child = pexpect.spawn(
-        PROGRAM,
+        program,
         [*arguments],
         dimensions=(lines, columns),
         encoding="utf-8",

@@ -126,8 +126,7 @@ def expected(official: OfficialClient, sample: Sample, tags: tuple[str, ...]) ->
 
 
 def written(sample: Sample) -> list[bytes]:
-    template = Template(sample.descriptor, LineSuffix()(sample.descriptor.tags), 8192)
-    return b"\n".join(block.data for block in template.fill(sample)).split(b"\n")
+    return Template(sample.descriptor, LineSuffix()(sample.descriptor.tags)).fill(sample).split(b"\n")
 
 
 def test_each_metric_of_each_level_under_every_combination_of_variables() -> None:

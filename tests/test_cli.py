@@ -23,12 +23,14 @@ Options:
 
 Commands:
   demo    Put a little service under load, and show what its limits push.
+  doctor  Say whether what you push arrives, and if not, why.
   listen  Show what arrives here in the place of a Datadog Agent.
   run     Run a program as it is, and report its limits.
 
   Examples:
     pushmetrics demo            a service under load, and what its limits push
     pushmetrics listen          what your own service pushes to localhost:8125
+    pushmetrics doctor          what is wrong with the settings or the Agent
     pushmetrics listen --help   where else to listen, and how to show it
     pushmetrics run -- COMMAND  the limits of a program that does not know of it
 """
@@ -71,6 +73,33 @@ Options:
     pushmetrics demo --duration 60 --limit 8
     pushmetrics demo --admission-timeout 0.2 --level core
     DD_AGENT_HOST=10.0.0.7 pushmetrics demo --agent
+"""
+
+DOCTOR_HELP = """\
+Usage: pushmetrics doctor [OPTIONS]
+
+  Say whether what you push arrives, and if not, why.
+
+  The variables are read as the library reads them, and each setting stands
+  there with the variable that it came from, or "default". Then one gauge,
+  pushmetrics.doctor, is sent to the Agent's address, and what became of it is
+  told. For a port of this host and for a Unix socket the kernel says whether
+  somebody listens; of another host nobody tells.
+
+  A line may begin with "ok" for a check that was passed, "note" for something
+  to know, or "wrong" for what keeps metrics from arriving as they should, with
+  what to do about it. The exit status is 1 if anything is wrong, else 0.
+
+Options:
+  --module MODULE[:REGISTRY]  Import this module as Python would, and list the
+                              limits that it makes: those in the default
+                              registry, or in the Registry of this name.
+  -h, --help                  Show this message and exit.
+
+  Examples:
+    pushmetrics doctor
+    DD_DOGSTATSD_URL=unix:///var/run/datadog/dsd.socket pushmetrics doctor
+    pushmetrics doctor --module my_service.app
 """
 
 LISTEN_HELP = """\
@@ -177,6 +206,10 @@ def test_the_help_of_the_demo_says_what_its_exit_status_means() -> None:
     assert run("demo", "--help").output == DEMO_HELP
 
 
+def test_the_help_of_the_doctor_says_what_its_words_mean() -> None:
+    assert run("doctor", "--help").output == DOCTOR_HELP
+
+
 def test_the_help_of_listen_documents_its_json_lines() -> None:
     assert run("listen", "--help").output == LISTEN_HELP
 
@@ -229,7 +262,14 @@ def test_the_help_is_light() -> None:
             assert not end.code
         print(*sorted({"aiohttp", "datadog", "rich", "resource"} & {name.partition(".")[0] for name in sys.modules}))
     """
-    for arguments in (["--help"], ["demo", "--help"], ["listen", "--help"], ["run", "--help"], ["--version"]):
+    for arguments in (
+        ["--help"],
+        ["demo", "--help"],
+        ["doctor", "--help"],
+        ["listen", "--help"],
+        ["run", "--help"],
+        ["--version"],
+    ):
         finished = run_python(code, *arguments)
 
         assert finished.returncode == 0, finished.stderr
@@ -238,7 +278,14 @@ def test_the_help_is_light() -> None:
 
 @pytest.mark.parametrize(
     ("module", "argument"),
-    [("click", "--help"), ("click", "demo"), ("aiohttp", "demo"), ("multidict", "demo"), ("rich", "listen")],
+    [
+        ("click", "--help"),
+        ("click", "demo"),
+        ("aiohttp", "demo"),
+        ("multidict", "demo"),
+        ("rich", "doctor"),
+        ("rich", "listen"),
+    ],
 )
 def test_a_missing_extra_is_one_line_that_says_what_to_install(module: str, argument: str) -> None:
     # None in sys.modules is what an import finds that is not to succeed.

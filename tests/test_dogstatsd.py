@@ -15,8 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pushmetrics import reservoir
-from pushmetrics.catalog import COUNT, DISTRIBUTION, GAUGE, metrics_at
-from pushmetrics.dogstatsd import Block, Line, ParseError, Template, pack, parse, parse_line, rate_field
+from pushmetrics.catalog import COUNT, DISTRIBUTION, GAUGE
+from pushmetrics.dogstatsd import Line, ParseError, Template, pack, parse, parse_line, rate_field
 from pushmetrics.model import Descriptor, Sample
 from pushmetrics.reservoir import CAPACITY, Reservoir
 from pushmetrics.tags import normalize
@@ -26,7 +26,6 @@ PLAIN_NUMBER = r"[0-9]+(\.[0-9]+)?"
 names = st.builds("{}{}".format, st.sampled_from("aMZ"), st.text("abZ09_.", max_size=20))
 tag_lists = st.lists(st.text(max_size=20).map("t:{}".format).map(normalize), max_size=4).map(tuple)
 fields = st.sampled_from(["x", "it-false,cn-app,pu-1", "ci-0123", "100%s", "é #:@"])
-sizes = st.integers(100, 8192)
 whole_numbers = st.integers(0, 2**64 - 1)
 waits = st.integers(0, 10**15).map(lambda microseconds: microseconds / 1000)
 """Milliseconds as a semaphore notes them: three decimals."""
@@ -92,63 +91,39 @@ def expected_lines(sample: Sample, found: dict[str, Any]) -> list[Line]:
 
 
 class TestTemplates:
-    @given(templates(), sizes)
-    def test_what_is_written_is_what_is_read(
-        self, template: tuple[NotingSample, str, dict[str, Any]], max_bytes: int
-    ) -> None:
+    @given(templates())
+    def test_what_is_written_is_what_is_read(self, template: tuple[NotingSample, str, dict[str, Any]]) -> None:
         sample, suffix, found = template
-        blocks = list(Template(sample.descriptor, suffix, max_bytes).fill(sample))
-        datagram = b"\n".join(block.data for block in blocks)
+        lines = Template(sample.descriptor, suffix).fill(sample)
 
-        assert parse(datagram) == (expected_lines(sample, found), [])
-
-        # Each line is in one block, and a block of several fits its datagram.
-        for block in blocks:
-            assert block.data.count(b"\n") == block.stop - block.start - 1
-            assert len(block.data) <= max_bytes or b"\n" not in block.data
-            block.sample.delivered(block.start, block.stop)
-        assert sample.lines == list(range(len(sample)))
+        assert parse(lines) == (expected_lines(sample, found), [])
 
         # A signed gauge is a change, not a value, for some receivers; an exponent is no number for others.
-        for line in datagram.decode().split("\n"):
+        for line in lines.decode().split("\n"):
             assert re.fullmatch(rf"[^:|]+:{PLAIN_NUMBER}\|[gcd](\|@{PLAIN_NUMBER})?", line.removesuffix(suffix))
-
-    def test_a_series_of_every_level_is_one_block(self) -> None:
-        """So that a limit is delivered as a whole, or not at all."""
-        for level in ("core", "standard", "full"):
-            metrics = [metric for metric in metrics_at(level) if metric.kind != DISTRIBUTION]
-            descriptor = Descriptor(
-                "gym.concurrency", [metric.name for metric in metrics], [metric.kind for metric in metrics], ()
-            )
-            sample = Sample(descriptor, tuple(range(len(metrics))))
-
-            (block,) = Template(descriptor, "|#component:model_server,limit_name:requests", 1432).fill(sample)
-
-            assert (block.start, block.stop) == (0, len(metrics))
 
     def test_its_numbers_alone_change(self) -> None:
         descriptor = Descriptor("a", ["g", "c"], [GAUGE, COUNT], ())
-        template = Template(descriptor, "|#k:v", 1432)
+        template = Template(descriptor, "|#k:v")
         for values in ((0, 0), (2**64 - 1, 7), (3, 10**19)):
-            (block,) = template.fill(Sample(descriptor, values))
-            assert block.data == f"a.g:{values[0]}|g|#k:v\na.c:{values[1]}|c|#k:v".encode()
+            assert (
+                template.fill(Sample(descriptor, values)) == f"a.g:{values[0]}|g|#k:v\na.c:{values[1]}|c|#k:v".encode()
+            )
 
     @pytest.mark.parametrize("percent", ["%", "%s", "%d", "%%", "%(x)s", "100%"])
     def test_a_percent_sign_stays_one(self, percent: str) -> None:
         descriptor = Descriptor(percent, [percent, "d"], [GAUGE, DISTRIBUTION], ())
         sample = Sample(descriptor, (1,), (2.5,))
 
-        data = [block.data.decode() for block in Template(descriptor, f"|#{percent}", 1432).fill(sample)]
+        lines = Template(descriptor, f"|#{percent}").fill(sample).decode().split("\n")
 
-        assert data == [f"{percent}.{percent}:1|g|#{percent}", f"{percent}.d:2.5|d|#{percent}"]
+        assert lines == [f"{percent}.{percent}:1|g|#{percent}", f"{percent}.d:2.5|d|#{percent}"]
 
     def test_values_of_a_distribution_are_a_line_each(self) -> None:
         descriptor = Descriptor("", ["g", "d"], [GAUGE, DISTRIBUTION], ())
         sample = Sample(descriptor, (1,), (0.0, 0.001, 123456789.125), 4)
 
-        blocks = list(Template(descriptor, "|#k:v", 1432).fill(sample))
-
-        assert b"\n".join(block.data for block in blocks).split(b"\n") == [
+        assert Template(descriptor, "|#k:v").fill(sample).split(b"\n") == [
             b"g:1|g|#k:v",
             b"d:0.0|d|@0.25|#k:v",
             b"d:0.001|d|@0.25|#k:v",
@@ -179,51 +154,50 @@ class TestRates:
         assert rate_field(one_in) == field
 
 
-NO_SAMPLE = Sample(Descriptor("", (), (), ()), ())
-blocks_of_any_size = st.lists(
-    st.lists(st.text("aé", min_size=1, max_size=120).map(str.encode), min_size=1, max_size=4).map(
-        lambda lines: Block(b"\n".join(lines), NO_SAMPLE, 0, len(lines))
-    ),
-    max_size=30,
+NO_DESCRIPTOR = Descriptor("", (), (), ())
+lines_of_samples = st.lists(
+    st.lists(st.text("aé", min_size=1, max_size=60).map(str.encode), min_size=1, max_size=8), max_size=30
 )
 
 
 class TestPacking:
-    @given(blocks_of_any_size, st.integers(1, 600))
-    def test_datagrams_fit_are_not_empty_and_hold_every_block_once_and_in_order(
-        self, blocks: list[Block], max_bytes: int
+    @given(lines_of_samples, st.integers(1, 600))
+    def test_datagrams_are_full_but_never_too_long_and_hold_every_line_once_and_in_order(
+        self, samples: list[list[bytes]], max_bytes: int
     ) -> None:
-        too_long = []
-        packed: list[Block] = []
-        datagrams = []
-        for part in pack(iter(blocks), max_bytes):
-            if isinstance(part, Block):
-                too_long.append(part)
-            else:
-                datagrams.append(part)
-                packed += part.blocks
+        every_line = [line for lines in samples for line in lines]
+        sample_of = {id(lines): NotingSample(NO_DESCRIPTOR, (0,) * len(lines)) for lines in samples}
 
-        assert too_long == [block for block in blocks if len(block.data) > max_bytes]
-        assert packed == [block for block in blocks if len(block.data) <= max_bytes]
-        for datagram in datagrams:
-            assert 0 < len(datagram.data) <= max_bytes
-            assert datagram.data == b"\n".join(block.data for block in datagram.blocks)
-        for datagram, following in pairwise(datagrams):  # Not one more would have fitted.
-            assert len(datagram.data) + 1 + len(following.blocks[0].data) > max_bytes
+        datagrams = []
+        too_long = []
+        for data, parts in pack([(sample_of[id(lines)], b"\n".join(lines)) for lines in samples], max_bytes):
+            assert data
+            (datagrams if len(data) <= max_bytes else too_long).append(data)
+            for sample, start, stop in parts:
+                sample.delivered(start, stop)
+
+        assert too_long == [line for line in every_line if len(line) > max_bytes]
+        packed = [line for data in datagrams for line in data.split(b"\n")]
+        assert packed == [line for line in every_line if len(line) <= max_bytes]
+        for lines in samples:
+            assert sample_of[id(lines)].lines == list(range(len(lines)))
+        if not too_long:
+            for data, following in pairwise(datagrams):  # Not one line more would have fitted.
+                assert len(data) + 1 + len(following.split(b"\n")[0]) > max_bytes
 
     def test_nothing_makes_no_datagram(self) -> None:
         assert list(pack([], 1432)) == []
 
-    def test_blocks_are_taken_one_by_one(self) -> None:
+    def test_samples_are_taken_one_by_one(self) -> None:
         """So that a sample is read from its limit when its turn has come, not at the start of a flush."""
         taken: list[int] = []
 
-        def blocks() -> Iterator[Block]:
+        def samples() -> Iterator[tuple[Sample, bytes]]:
             for number in range(10):
                 taken.append(number)
-                yield Block(b"x" * 600, NO_SAMPLE, 0, 1)
+                yield Sample(NO_DESCRIPTOR, (0,)), b"x" * 600
 
-        next(pack(blocks(), 1432))
+        next(pack(samples(), 1432))
 
         assert taken == [0, 1, 2]
 
@@ -235,12 +209,12 @@ class TestPacking:
         sample = NotingSample(descriptor, (7,) * 6)
 
         refused = 0
-        for part in pack(Template(descriptor, "|#k:v", 512).fill(sample), 512):
-            if isinstance(part, Block):
+        for data, parts in pack([(sample, Template(descriptor, "|#k:v").fill(sample))], 512):
+            if len(data) > 512:
                 refused += 1
             else:
-                for block in part.blocks:
-                    block.sample.delivered(block.start, block.stop)
+                for _, start, stop in parts:
+                    sample.delivered(start, stop)
 
         fits = len(f"ns.{lines[place]}:7|g|#k:v") <= 512
         assert refused == (not fits)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from datadog.dogstatsd import DogStatsd
-from terminal import ENTER, LEAVE, on_a_terminal, terminal
+from terminal import ENTER, LEAVE, PROGRAM, on_a_terminal, terminal
 
 from pushmetrics import MeteredSemaphore, Registry, Reporter
 from pushmetrics import cli as command_line
@@ -319,6 +319,22 @@ class TestOnATerminal:
         assert re.fullmatch(
             r"\s+3 series of other metrics\.\n\d datagrams? with 7 lines\.\n", left.replace("\x1b[?25h", "")
         )
+
+    def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(self) -> None:
+        with terminal("--norc", "--noprofile", "-i", program="bash", PS1="$ ") as shell:
+            shell.show(r"\$$")
+            shell.type(f"{PROGRAM} listen --udp 127.0.0.1:0\n")
+            shell.show("No limit has been heard of yet")
+            shell.type("\x1a")
+            shell.show("Stopped")
+            assert shell.raw.count(ENTER) == shell.raw.count(LEAVE) == 1
+            shell.type("fg\n")
+            shell.show("No limit has been heard of yet")
+            assert (shell.raw.count(ENTER), shell.raw.count(LEAVE)) == (2, 1)
+            shell.type("\x03")
+            shell.show("0 datagrams with 0 lines.")
+
+        assert shell.raw.count(LEAVE) == 2
 
     def test_on_a_terminal_that_can_not_be_drawn_on_there_are_plain_lines(self) -> None:
         with terminal("listen", "--udp", "127.0.0.1:0", "--duration", "0.1", TERM="dumb") as screen:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import logging
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import freezegun
@@ -140,6 +142,88 @@ class TestTicks:
         assert f"flush_interval={interval}" in caplog.text
 
 
+class TestBackOff:
+    """A dead Agent does not cost a connect and a look-up at each tick of a short interval."""
+
+    class Refusing(TimedSink):
+        refusing = True
+
+        async def push(self, samples: Iterator[Sample]) -> Delivery:
+            delivery = await super().push(samples if not self.refusing else iter(()))
+            return Delivery(failures={"ECONNREFUSED": 1}) if self.refusing else delivery
+
+    async def test_the_waits_grow_up_to_a_bound_and_end_with_the_first_success(self) -> None:
+        with ManualClock() as clock:
+            sink = self.Refusing(clock)
+            async with Reporter(registry=Registry(), sink=sink, flush_interval=0.1):
+                await clock.advance(60)
+                while_away = list(itertools.pairwise(sink.times))
+                sink.refusing = False
+                await clock.advance(5)
+                sink.times.clear()
+                await clock.advance(10)
+                while_back = len(sink.times)
+
+        waits = [later - earlier for earlier, later in while_away]
+        assert waits[:4] == pytest.approx(
+            [0.25, 0.5, 1, 2], abs=0.16
+        )  # To the next tick, of which there are ten a second.
+        assert waits[4:] == pytest.approx([4] * len(waits[4:]), abs=0.16)
+        assert while_back in {99, 100, 101}
+
+    async def test_a_success_makes_the_next_wait_short_again(self) -> None:
+        with ManualClock() as clock:
+            sink = self.Refusing(clock)
+            async with Reporter(registry=Registry(), sink=sink, flush_interval=0.1):
+                await clock.advance(60)
+                sink.refusing = False
+                await clock.advance(5)
+                sink.refusing = True
+                await clock.advance(0.2)
+                sink.times.clear()
+                await clock.advance(1)
+
+        assert len(sink.times) >= 2
+
+    @pytest.mark.parametrize("interval", [5, 10])
+    async def test_with_the_usual_intervals_no_tick_is_left_out(self, interval: float) -> None:
+        with ManualClock() as clock:
+            sink = self.Refusing(clock)
+            async with Reporter(registry=Registry(), sink=sink, flush_interval=interval):
+                await clock.advance(300)
+
+        assert len(sink.times) - 2 in {300 / interval, 300 / interval - 1}
+
+    async def test_a_flush_that_is_asked_for_and_the_last_one_are_always_tried(self) -> None:
+        registry = Registry()
+        limit = limit_of(registry)
+        with ManualClock() as clock:
+            sink = self.Refusing(clock)
+            async with Reporter(registry=registry, sink=sink, flush_interval=0.1) as reporter:
+                await clock.advance(60)
+                pushed = len(sink.times)
+                for _ in range(3):
+                    assert (await reporter.flush()).failures == {"ECONNREFUSED": 1}
+                assert len(sink.times) == pushed + 3
+                async with limit:
+                    sink.refusing = False
+
+        assert sink.total("admissions_total") == 1
+
+    async def test_a_sink_that_takes_a_part_is_not_left_alone(self) -> None:
+        class Partly(TimedSink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                await super().push(samples)
+                return Delivery(datagrams=1, failures={"line too long": 1})
+
+        with ManualClock() as clock:
+            sink = Partly(clock)
+            async with Reporter(registry=Registry(), sink=sink, flush_interval=0.1):
+                await clock.advance(10)
+
+        assert len(sink.times) >= 99
+
+
 class TestTheWay:
     async def test_limits_arrive_with_their_tags_and_namespace(self) -> None:
         registry = Registry()
@@ -172,6 +256,21 @@ class TestTheWay:
 
         assert sink.total("admissions_total") == 1
         assert sink.closed
+
+    async def test_a_flush_that_is_under_way_when_it_is_closed_ends_and_is_counted(self) -> None:
+        class Slow(RecordingSink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                await super().push(samples)
+                await asyncio.sleep(0.01)
+                return Delivery(datagrams=1)
+
+        sink = Slow()
+        reporter = Reporter(registry=Registry(), sink=sink)
+        await reporter.start()
+        await asyncio.sleep(0)  # The first flush begins, and waits.
+        await reporter.aclose()
+
+        assert reporter.statistics().datagrams == sink.flushes == 2
 
     async def test_flush_says_what_it_did(self) -> None:
         registry = Registry()
@@ -291,6 +390,64 @@ class TestOnePerRegistry:
         assert reference() is None
 
 
+class TestAGlobalReporter:
+    """One that outlives the loops of its tests, of which each has its own (pytest-asyncio#200, #1044)."""
+
+    registry = Registry()
+    sink = RecordingSink()
+    reporter = Reporter(registry=registry, sink=sink)
+
+    @pytest.mark.parametrize("turn", range(5))
+    async def test_it_starts_in_each_loop_whatever_became_of_the_last_one(self, turn: int) -> None:
+        await self.reporter.start()
+        limit = limit_of(self.registry)
+        async with limit:
+            assert (await self.reporter.flush()).series == 1
+        assert self.sink.values("active")[-1] == 1
+        if turn not in {1, 2}:
+            await self.reporter.aclose()
+
+
+class TestWhenTheLoopEnds:
+    def test_a_task_that_is_cancelled_with_all_others_flushes_once_more(self) -> None:
+        registry, sink = Registry(), RecordingSink()
+        reporter = Reporter(registry=registry, sink=sink)
+        limit = limit_of(registry)
+
+        async def main() -> None:
+            await reporter.start()
+            await reporter.flush()
+            async with limit:
+                pass
+
+        for times in (1, 2):
+            asyncio.run(main())
+            assert sink.total("admissions_total") == times
+            assert sink.closed
+            assert not reporter.is_running
+        asyncio.run(reporter.aclose())
+
+    def test_a_sink_that_hangs_does_not_hold_the_end_up(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Hanging(RecordingSink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                await asyncio.Event().wait()
+                raise AssertionError("nobody sets that event")
+
+        monkeypatch.setattr("pushmetrics.reporter.CLOSE_SECONDS", 0.05)
+        sink = Hanging()
+
+        async def main() -> None:
+            await Reporter(registry=Registry(), sink=sink).start()
+            await asyncio.sleep(0)
+
+        asyncio.run(main())
+
+        assert sink.closed
+        assert "did not end within" in caplog.text
+
+
 class TestWhenSomethingGoesWrong:
     async def test_a_sink_that_raises_is_logged_once_and_reporting_goes_on(
         self, caplog: pytest.LogCaptureFixture
@@ -352,6 +509,60 @@ class TestWhenSomethingGoesWrong:
 
         assert sink.closed
         assert "did not end within" in caplog.text
+
+    async def test_a_close_that_is_cancelled_leaves_no_task_behind(self) -> None:
+        class Hanging(RecordingSink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                await asyncio.Event().wait()
+                raise AssertionError("nobody sets that event")
+
+        before = asyncio.all_tasks()
+        sink = Hanging()
+        reporter = Reporter(registry=Registry(), sink=sink)
+        await reporter.start()
+        closing = asyncio.create_task(reporter.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+
+        assert sink.closed
+        assert asyncio.all_tasks() == before
+
+    async def test_a_sink_that_does_not_let_itself_be_cancelled_is_left_behind(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Stubborn(RecordingSink):
+            def __init__(self) -> None:
+                super().__init__()
+                self.let_go = asyncio.Event()
+                self.calls = 0
+
+            async def _hold(self) -> None:
+                self.calls += 1
+                while not self.let_go.is_set():
+                    with suppress(asyncio.CancelledError):
+                        await self.let_go.wait()
+
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                await self._hold()
+                return Delivery()
+
+            async def aclose(self) -> None:
+                await self._hold()
+
+        monkeypatch.setattr("pushmetrics.reporter.CLOSE_SECONDS", 0.2)
+        before = asyncio.all_tasks()
+        sink = Stubborn()
+        async with asyncio.timeout(5):
+            async with Reporter(registry=Registry(), sink=sink):
+                await asyncio.sleep(0)
+
+        assert "did not end within" in caplog.text
+        assert "did not close within" in caplog.text
+        sink.let_go.set()
+        await asyncio.wait(asyncio.all_tasks() - before)
+        assert sink.calls == 2, "what was left behind does not begin anything new"
 
     async def test_a_sink_that_gives_nonsense_back_is_a_failing_sink(self, caplog: pytest.LogCaptureFixture) -> None:
         class Nonsense(RecordingSink):

@@ -26,7 +26,7 @@ from pushmetrics import (
     QueueFullError,
     Registry,
 )
-from pushmetrics.errors import ForeignThreadError, OverReleaseError
+from pushmetrics.errors import ForeignThreadError, OverReleaseError, shown
 from pushmetrics.testing import ManualClock
 
 try:
@@ -1625,12 +1625,12 @@ def explains(error: BaseException, argument: str, given: object, allowed: str) -
     if isinstance(given, (dict, list)) and argument == "tags":
         # One tag of them is at fault, and named.
         pairs = given.items() if isinstance(given, dict) else [tag.partition(":")[::2] for tag in given]
-        shown = any(
+        told = any(
             repr(key) in message or repr(value) in message or f"{key}:{value}" in message for key, value in pairs
         )
     else:
-        shown = repr(given) in message
-    return message.startswith(argument) and shown and allowed in message
+        told = shown(given) in message
+    return message.startswith(argument) and told and allowed in message
 
 
 class TestBadInput:

@@ -7,6 +7,7 @@ import io
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,16 +16,18 @@ import pytest
 from pushmetrics import ConsoleSink, DogStatsDSink, MemorySink, MeteredSemaphore, PushmetricsError, Registry, Reporter
 from pushmetrics.catalog import metrics_at
 from pushmetrics.dogstatsd import Line, parse
+from pushmetrics.model import Sample
 from pushmetrics.sinks import resolve
 from pushmetrics.sinks.udp import UdpTransport
+from pushmetrics.testing import ManualClock
 
 
 class Agent:
     """A UDP socket on loopback that is read when asked."""
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
         self.host = host
-        self.port = 0
+        self.port = port
         self.open()
 
     def open(self) -> None:
@@ -134,6 +137,46 @@ class TestUdp:
         assert undelivered == 6
         await sink.aclose()
 
+    @pytest.mark.parametrize("closes_at", [1, 7, 8, 39, 50])
+    async def test_an_agent_that_closes_within_a_burst(self, agent: Agent, closes_at: int) -> None:
+        """The kernel tells of a refused datagram at the next one, and that one is not sent: both are kept."""
+        registry = Registry()
+        for limit in (kept := limits(registry, 60)):
+            await limit.acquire()
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+
+        def samples() -> Iterator[Sample]:
+            for number, sample in enumerate(registry.collect("standard", "gym.concurrency")):
+                if number == closes_at:
+                    arrived.extend(agent.lines())
+                    agent.close()
+                yield sample
+
+        arrived: list[Line] = []
+        delivery = await sink.push(samples())
+        agent.open()
+        await sink.push(registry.collect("standard", "gym.concurrency"))
+        await sink.aclose()
+        arrived.extend(agent.lines())
+
+        assert delivery.failures == {"ECONNREFUSED": 1}
+        admissions = Counter(line.tags for line in arrived if line.name.endswith("admissions_total") and line.values[0])
+        assert len(admissions) == len(kept)
+        assert set(admissions.values()) == {1}
+
+    async def test_late_word_of_a_datagram_from_afar_refuses_no_other(self, agent: Agent) -> None:
+        registry = Registry()
+        (limit,) = limits(registry)
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+        await sink.push(registry.collect("standard", "gym.concurrency"))
+        agent.close()
+        sink._transport._socket.send(b"refused")  # type: ignore[attr-defined, union-attr]  # Stands for one of a flush before.
+        agent.open()
+
+        assert (await sink.push(registry.collect("standard", "gym.concurrency"))).failures == {}
+        assert limit in registry
+        await sink.aclose()
+
     async def test_datagrams_have_a_size_and_hold_whole_lines(self, agent: Agent) -> None:
         registry = Registry()
         everything = limits(registry, 30, tags={"region": "eu-west-1", "shard": "x" * 60})
@@ -181,20 +224,6 @@ class TestUdp:
         assert delivery.datagrams > UdpTransport.burst
         assert turns > delivery.datagrams // UdpTransport.burst
         assert len(many) == 400
-
-    async def test_descriptors_are_given_back(self, agent: Agent) -> None:
-        def open_descriptors() -> int:
-            probe = socket.socket()
-            with probe:
-                return probe.fileno()
-
-        registry = Registry()
-        before = open_descriptors()
-        for _ in range(50):
-            async with reporter_to(agent.port, registry) as reporter:
-                await reporter.flush()
-
-        assert open_descriptors() == before
 
     async def test_templates_of_series_that_have_ended_are_forgotten(self, agent: Agent) -> None:
         registry = Registry(max_series=100_000)
@@ -264,7 +293,7 @@ class TestLookUps:
             return ["127.0.0.1"]
 
         asked = self.answer(monkeypatch, slow)
-        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 0.01)
+        monkeypatch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 0.01)
         registry = Registry()
         everything = limits(registry)
         sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
@@ -275,7 +304,7 @@ class TestLookUps:
         assert time.monotonic() - began < 5
         assert threading.active_count() < 5, "one look-up at a time"
         go.set()
-        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 5)
+        monkeypatch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 5)
         assert (await sink.push(registry.collect("standard", "gym.concurrency"))).datagrams == 1
         assert asked == ["agent.example"]
         assert len(everything) == 1
@@ -307,10 +336,188 @@ class TestLookUps:
         finally:
             agent.close()
 
+    @staticmethod
+    async def until_answered() -> None:
+        """Return when look-ups that are under way have ended and the loop knows it."""
+        for thread in threading.enumerate():
+            if thread.name == "pushmetrics-lookup":
+                await asyncio.to_thread(thread.join, 10)
+        await asyncio.sleep(0)
+
+    @pytest.fixture
+    def moved(self, agent: Agent) -> Iterator[Agent]:
+        """Where the Agent is after it has moved; the old one still takes everything."""
+        moved = Agent("::1", agent.port)
+        yield moved
+        moved.close()
+
+    @staticmethod
+    async def push(sink: DogStatsDSink, registry: Registry) -> dict[str, int]:
+        return dict((await sink.push(registry.collect("standard", "gym.concurrency"))).failures)
+
+    async def test_a_host_that_moves_without_refusing_is_followed(
+        self, agent: Agent, moved: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = self.answer(monkeypatch, ["127.0.0.1"], ["::1"])
+        registry = Registry()
+        kept = limits(registry)
+        sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
+        with ManualClock() as clock:
+            for _ in range(6):
+                assert await self.push(sink, registry) == {}
+                await clock.advance(10)
+            assert asked == ["agent.example"]
+            agent.datagrams()
+
+            assert await self.push(sink, registry) == {}
+            assert agent.datagrams(), "the flush that asks again does not wait for the answer"
+            await self.until_answered()
+            assert await self.push(sink, registry) == {}
+
+        assert agent.datagrams() == []
+        assert len(moved.lines()) == 11 * len(kept)
+        assert len(asked) == 2
+        await sink.aclose()
+
+    async def test_one_of_several_addresses_is_kept_for_as_long_as_it_is_among_them(
+        self, agent: Agent, moved: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A name server that answers in turn must not make a new connection of each answer."""
+        self.answer(monkeypatch, ["127.0.0.1"], *[["::1", "127.0.0.1"], ["127.0.0.1", "::1"]] * 2)
+        registry = Registry()
+        kept = limits(registry)
+        sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
+        with ManualClock() as clock:
+            for _ in range(4):
+                assert await self.push(sink, registry) == {}
+                await self.until_answered()
+                await clock.advance(60)
+
+        assert len(agent.lines()) == 4 * 11 * len(kept)
+        assert moved.datagrams() == []
+        await sink.aclose()
+
+    async def test_a_refresh_that_fails_keeps_the_address_and_is_tried_again(
+        self, agent: Agent, moved: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.answer(
+            monkeypatch, ["127.0.0.1"], socket.gaierror(-3, "temporary"), UnicodeError("label"), ["::1"], ["::1"]
+        )
+        registry = Registry()
+        kept = limits(registry)
+        sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
+        with ManualClock() as clock:
+            for _ in range(5):
+                assert await self.push(sink, registry) == {}
+                await self.until_answered()
+                await clock.advance(60)
+
+        assert len(agent.lines()) == 4 * 11 * len(kept)
+        assert len(moved.lines()) == 11 * len(kept)
+        await sink.aclose()
+
+    async def test_a_refresh_that_hangs_holds_no_flush_up_and_is_the_only_one(
+        self, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        go = threading.Event()
+        asked = self.answer(monkeypatch, ["127.0.0.1"], lambda: go.wait(10) and ["127.0.0.1"])
+        monkeypatch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 3600)
+        registry = Registry()
+        kept = limits(registry)
+        sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
+        with ManualClock() as clock:
+            for _ in range(10):
+                assert await self.push(sink, registry) == {}
+                await clock.advance(60)
+        go.set()
+        await self.until_answered()
+
+        assert len(agent.lines()) == 10 * 11 * len(kept)
+        assert len(asked) == 2
+        await sink.aclose()
+
+    async def test_after_a_refusal_the_host_is_looked_up_again_and_followed(
+        self, agent: Agent, moved: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.answer(monkeypatch, ["127.0.0.1"], ["::1"])
+        registry = Registry()
+        (limit,) = limits(registry)
+        await limit.acquire()
+        agent.close()
+        sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
+
+        assert await self.push(sink, registry) == {"ECONNREFUSED": 1}
+        await self.until_answered()
+        assert await self.push(sink, registry) == {}
+
+        assert moved.total("admissions_total") == 1
+        await sink.aclose()
+
+    async def test_an_agent_that_restarts_while_the_resolver_is_down_is_found_where_it_was(
+        self, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.answer(monkeypatch, ["127.0.0.1"], *[socket.gaierror(-3, "temporary")] * 3)
+        registry = Registry()
+        (limit,) = limits(registry)
+        await limit.acquire()
+        sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
+        agent.close()
+        for _ in range(3):
+            assert await self.push(sink, registry) == {"ECONNREFUSED": 1}
+            await self.until_answered()
+        agent.open()
+        assert await self.push(sink, registry) == {}
+
+        assert agent.total("admissions_total") == 1
+        await sink.aclose()
+
+    async def test_an_address_without_a_way_to_it_is_passed_over(
+        self, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A broadcast needs a permission, and a link-local address an interface."""
+        self.answer(monkeypatch, ["fe80::1", "255.255.255.255", "127.0.0.1"])
+        registry = Registry()
+        kept = limits(registry)
+        sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
+        assert await self.push(sink, registry) == {}
+        assert len(agent.lines()) == 11 * len(kept)
+        await sink.aclose()
+
+    async def test_where_no_thread_can_be_had_that_is_a_failure_like_any_other(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def start(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+        registry = Registry()
+        kept = limits(registry)
+        sink = DogStatsDSink("udp://agent.example:8125")
+        assert await self.push(sink, registry) == {"OSError": 1}
+        assert len(kept) == 1
+        await sink.aclose()
+
+    def test_a_look_up_of_a_loop_that_has_ended_is_not_waited_for(
+        self, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        go = threading.Event()
+        self.answer(monkeypatch, lambda: go.wait(10) and ["127.0.0.1"], ["127.0.0.1"])
+        registry = Registry()
+        kept = limits(registry)
+        sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
+        with monkeypatch.context() as patch:
+            patch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 0.01)
+            assert asyncio.run(self.push(sink, registry)) == {"name look-up": 1}
+        assert asyncio.run(self.push(sink, registry)) == {}
+        go.set()
+        asyncio.run(self.until_answered())
+        asyncio.run(sink.aclose())
+        assert len(agent.lines()) == 11 * len(kept)
+
     def test_a_look_up_does_not_hold_up_the_end_of_the_loop(self, monkeypatch: pytest.MonkeyPatch) -> None:
         go = threading.Event()
         self.answer(monkeypatch, lambda: go.wait(10) and ["127.0.0.1"])
-        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 0.01)
+        monkeypatch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 0.01)
 
         async def program() -> None:
             async with Reporter(registry=Registry(), sink="udp://agent.example:1"):

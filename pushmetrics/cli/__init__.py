@@ -18,6 +18,7 @@ EXAMPLES = """\b
 Examples:
   pushmetrics demo            a service under load, and what its limits push
   pushmetrics listen          what your own service pushes to localhost:8125
+  pushmetrics doctor          what is wrong with the settings or the Agent
   pushmetrics listen --help   where else to listen, and how to show it
   pushmetrics run -- COMMAND  the limits of a program that does not know of it
 """
@@ -37,6 +38,7 @@ def command_line() -> click.Group:
     import click
 
     from .demo import demo
+    from .doctor import doctor
     from .listen import listen
     from .run import run
 
@@ -46,6 +48,7 @@ def command_line() -> click.Group:
         """See the state of every asyncio concurrency limit on a Datadog dashboard."""
 
     pushmetrics.add_command(demo)
+    pushmetrics.add_command(doctor)
     pushmetrics.add_command(listen)
     pushmetrics.add_command(run)
     return pushmetrics

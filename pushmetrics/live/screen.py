@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from .board import Board
+from .suspending import Suspension
 from .table import Table
 from .text import ASCII, UNICODE
 
@@ -43,6 +44,7 @@ class Screen:
         self._hint = hint
         self._log = _KeptLog()
         self._table = Table(ASCII if console.options.ascii_only else UNICODE)
+        self._suspension = Suspension()
         self._live = Live(
             _Picture(self._lines),
             console=console,
@@ -57,13 +59,16 @@ class Screen:
         """Take the terminal over: its other page, so that this one is left as it was."""
         self._log.begin()
         self._live.start()
+        self._suspension.begin()
 
     def refresh(self) -> None:
-        """Draw, at the size that the terminal has now."""
+        """Draw, at the size that the terminal has now; stop first if Ctrl-Z was pressed."""
+        self._suspension.stop_if_asked(self._live.stop, self._live.start)
         self._live.refresh()
 
     def close(self) -> None:
         """Give the terminal back. Doing so twice does no harm."""
+        self._suspension.end()
         self._live.stop()
         self._log.end()
 

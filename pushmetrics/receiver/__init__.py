@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from ..errors import InvalidTypeError, InvalidValueError
+from ..errors import InvalidTypeError, InvalidValueError, shown
 from ..model import Tags
 from .aggregate import Aggregator
 from .distribution import Distribution
@@ -253,16 +253,16 @@ class Receiver:
 
 def _number(name: str, value: object, least: float, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidTypeError(f"{name}: expected a number, got {value!r}")
+        raise InvalidTypeError(f"{name}: expected a number, got {shown(value)}")
     if not least <= value <= most:
-        raise InvalidValueError(f"{name}: expected {least:g} to {most:g}, got {value!r}")
+        raise InvalidValueError(f"{name}: expected {least:g} to {most:g}, got {shown(value)}")
     return int(value) if float(value).is_integer() else value
 
 
 def _path(path: str | os.PathLike[str]) -> Path:
     text = os.fspath(path)
     if not isinstance(text, str):
-        raise InvalidTypeError(f"expected a path as a string, got {path!r}")
+        raise InvalidTypeError(f"expected a path as a string, got {shown(path)}")
     if not text or "\0" in text:
-        raise InvalidValueError(f"expected the path of a file, got {path!r}")
+        raise InvalidValueError(f"expected the path of a file, got {shown(path)}")
     return Path(text)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 
-from ..errors import InvalidTypeError, InvalidValueError
+from ..errors import InvalidTypeError, InvalidValueError, shown
 
 RECEIVE_BUFFER_BYTES = 4 << 20
 """What is asked for as a receive buffer; Linux gives net.core.rmem_max at the most (212,992 by default)."""
@@ -103,7 +103,7 @@ def bind_udp(host: str, port: int, allow_remote: bool) -> list[socket.socket]:
     Raises :class:`InvalidValueError` for another address than a loopback one unless `allow_remote`.
     """
     if not isinstance(host, str) or isinstance(port, bool) or not isinstance(port, int):
-        raise InvalidTypeError(f"expected a host (str) and a port (int), got {host!r} and {port!r}")
+        raise InvalidTypeError(f"expected a host (str) and a port (int), got {shown(host)} and {shown(port)}")
     if not 0 <= port <= 65535:
         raise InvalidValueError(f"a port is a number from 0 (any that is free) to 65535, got {port}")
     if host == "localhost":
@@ -119,7 +119,7 @@ def bind_udp(host: str, port: int, allow_remote: bool) -> list[socket.socket]:
     try:
         address = ip_address(host)
     except ValueError:
-        raise InvalidValueError(f"expected an IP address of this host, or 'localhost', got {host!r}") from None
+        raise InvalidValueError(f"expected an IP address of this host, or 'localhost', got {shown(host)}") from None
     if not address.is_loopback and not allow_remote:
         raise InvalidValueError(
             f"{host} can be reached from other hosts, and whoever reaches it can write; use 127.0.0.1, or say "

@@ -32,6 +32,8 @@ def line(tags: tuple[str, ...], values: Mapping[str, float]) -> str:
 class ConsoleSink:
     """Prints each limit at each flush. `stream` is standard output by default."""
 
+    in_process = True
+
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
 

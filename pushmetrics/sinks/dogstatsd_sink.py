@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections import Counter
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 
-from ..dogstatsd import Block, Datagram, Template, pack
-from ..errors import InvalidTypeError, InvalidValueError
+from ..dogstatsd import Datagram, Template, pack
+from ..errors import InvalidTypeError, InvalidValueError, shown
 from ..model import Delivery, Descriptor, Sample
 from ..settings import Address, parse_address, sink_address
 from .official_client import LineSuffix
@@ -45,6 +46,7 @@ class DogStatsDSink:
     def __init__(self, address: str | None = None, *, max_datagram_bytes: int | None = None) -> None:
         self.address = sink_address()[0] if address is None else parse_address(address)
         self._transport = _transport(self.address)
+        self._pid = os.getpid()
         self._max_bytes = self._transport.max_bytes if max_datagram_bytes is None else _checked(max_datagram_bytes)
         self._suffix = LineSuffix()
         self._templates: dict[Descriptor, Template] = {}
@@ -57,14 +59,14 @@ class DogStatsDSink:
 
     async def push(self, samples: Iterator[Sample]) -> Delivery:
         """Send the samples; those that the kernel or the receiver refused are not called delivered."""
+        if self._pid != os.getpid():  # The socket is the parent's: frames of both would get mixed.
+            self._pid = os.getpid()
+            self._transport.close()
+            self._transport = _transport(self.address)
         flush = _Flush(self._transport)
         try:
             await self._transport.open()
-            for datagram in pack(self._blocks(samples), self._max_bytes):
-                if isinstance(datagram, Block):
-                    flush.failures["line too long"] += 1
-                else:
-                    await flush.send(datagram)
+            await flush.send(pack(self._filled(samples), self._max_bytes), self._max_bytes)
         except OSError as error:
             flush.failures[_reason(error)] += 1
             self._transport.close()
@@ -77,7 +79,7 @@ class DogStatsDSink:
         """Close the socket."""
         self._transport.close()
 
-    def _blocks(self, samples: Iterator[Sample]) -> Iterator[Block]:
+    def _filled(self, samples: Iterator[Sample]) -> Iterator[tuple[Sample, bytes]]:
         templates = self._templates
         filled = 0
         for sample in samples:
@@ -85,56 +87,114 @@ class DogStatsDSink:
             descriptor = sample.descriptor
             template = templates.get(descriptor)
             if template is None:
-                template = Template(descriptor, self._suffix(descriptor.tags), self._max_bytes)
-                templates[descriptor] = template
-            yield from template.fill(sample)
+                templates[descriptor] = template = Template(descriptor, self._suffix(descriptor.tags))
+            yield sample, template.fill(sample)
         if len(templates) > 2 * filled + 100:  # Most of them are of series that have ended.
             templates.clear()
 
 
 class _Flush:
-    """One flush: sends datagrams, waits for a full receiver, and gives the loop its turns."""
+    """One flush: sends datagrams, waits for a full receiver, and gives the loop its turns.
+
+    Where a refusal comes late, the next send or :meth:`Transport.confirm` tells whether a datagram was refused. Until
+    then that one datagram is neither delivered nor refused; it never stays so while the loop has its turn.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self.datagrams = 0
         self.bytes = 0
         self.failures: Counter[str] = Counter()
         self._transport = transport
+        self._unconfirmed: Datagram | None = None
         self._now = asyncio.get_running_loop().time
-        self._turn_ends = self._now() + TURN_SECONDS
         self._patience = WAIT_SECONDS
 
-    async def send(self, datagram: Datagram) -> None:
-        """Send a datagram and say which lines were delivered.
+    async def send(self, datagrams: Iterable[Datagram], max_bytes: int) -> None:
+        """Send the datagrams and say which lines were delivered.
 
-        Raises OSError when it was refused and the rest of the flush would fare no better.
+        Raises OSError when one was refused and the rest of the flush would fare no better.
         """
-        while True:
-            try:
-                self._transport.send(datagram.data)
-            except BlockingIOError:
-                await self._wait(self._transport.writable())
-            except OSError as error:
-                if error.errno == errno.EMSGSIZE:
-                    self.failures[_reason(error)] += 1
-                    return
-                if error.errno == errno.ENOBUFS:  # The network interface's queue, of which no socket tells.
-                    await self._wait(asyncio.sleep(PAUSE_SECONDS))
-                elif error.errno not in _LOST or not self._transport.reroute():
-                    raise
-            else:
-                break
-        for _, sample, start, stop in datagram.blocks:
-            sample.delivered(start, stop)
+        send, burst, refuses_late = self._transport.send, self._transport.burst, self._transport.refuses_late
+        sent = 0  # In this burst.
+        turn_ends = self._now() + TURN_SECONDS
+        try:
+            for datagram in datagrams:
+                if len(datagram[0]) > max_bytes:
+                    self.failures["line too long"] += 1
+                    continue
+                try:
+                    send(datagram[0])
+                except OSError as error:
+                    if not await self._send_after(error, datagram[0]):
+                        continue
+                certain: Datagram | None = datagram
+                if refuses_late:
+                    certain, self._unconfirmed = self._unconfirmed, datagram
+                if certain is not None:
+                    self._delivered(certain)
+                sent += 1
+                if sent == burst:
+                    sent = 0
+                    self._confirm()
+                    await asyncio.sleep(PAUSE_SECONDS)
+                elif self._now() > turn_ends:
+                    self._confirm()
+                    await asyncio.sleep(0)
+                else:
+                    continue
+                turn_ends = self._now() + TURN_SECONDS
+        finally:
+            self._confirm()
+
+    def _delivered(self, datagram: Datagram) -> None:
+        data, parts = datagram
         self.datagrams += 1
-        self.bytes += len(datagram.data)
-        if self._transport.burst and self.datagrams % self._transport.burst == 0:
-            await asyncio.sleep(PAUSE_SECONDS)
-        elif self._now() > self._turn_ends:
-            await asyncio.sleep(0)
-        else:
-            return
-        self._turn_ends = self._now() + TURN_SECONDS
+        self.bytes += len(data)
+        for sample, start, stop in parts:
+            sample.delivered(start, stop)
+
+    def _confirm(self) -> None:
+        """Make sure of the last datagram; raises OSError if it was refused and there is no other way for it."""
+        while self._unconfirmed is not None:
+            try:
+                self._transport.confirm()
+            except OSError as error:
+                self._reroute(error)
+            else:
+                datagram, self._unconfirmed = self._unconfirmed, None
+                self._delivered(datagram)
+
+    async def _send_after(self, error: OSError, data: bytes) -> bool:
+        """Send what was not taken because of `error`, or return False for what will never be taken."""
+        while True:
+            if error.errno == errno.EMSGSIZE:
+                self.failures[_reason(error)] += 1
+                return False
+            if isinstance(error, BlockingIOError):
+                self._confirm()
+                await self._wait(self._transport.writable())
+            elif error.errno == errno.ENOBUFS:  # The network interface's queue, of which no socket tells.
+                self._confirm()
+                await self._wait(asyncio.sleep(PAUSE_SECONDS))
+            else:
+                self._reroute(error)
+            try:
+                self._transport.send(data)
+            except OSError as another:
+                error = another
+            else:
+                return True
+
+    def _reroute(self, error: OSError) -> None:
+        """Go on with the next address after a refusal, or raise `error` if there is none."""
+        refused, self._unconfirmed = self._unconfirmed, None
+        if refused is not None and error.errno == errno.EPERM:  # The firewall's word on the datagram after it.
+            self._delivered(refused)
+        if error.errno not in _LOST or not self._transport.reroute():
+            raise error
+        if refused is not None:
+            self._transport.send(refused[0])
+            self._unconfirmed = refused
 
     async def _wait(self, ready: Awaitable[None]) -> None:
         """Wait within what is left of the flush's patience; raises BlockingIOError at its end."""
@@ -148,8 +208,17 @@ class _Flush:
             self._patience -= self._now() - began
 
 
-_LOST = frozenset({errno.ECONNREFUSED, errno.ECONNRESET, errno.ENOTCONN, errno.EPIPE})
-"""The receiver on the other side is gone; another one may be there."""
+_LOST = frozenset(
+    {
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.ENOTCONN,
+        errno.EPIPE,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+    }
+)
+"""The receiver on the other side is gone; another one may be there, or another way."""
 
 
 def _transport(address: Address) -> Transport:
@@ -159,7 +228,7 @@ def _transport(address: Address) -> Transport:
 
 
 def _reason(error: OSError) -> str:
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) and error.errno is None:
         return "name look-up"
     return errno.errorcode.get(error.errno or 0, type(error).__name__)
 
@@ -167,7 +236,7 @@ def _reason(error: OSError) -> str:
 def _checked(max_datagram_bytes: object) -> int:
     allowed = f"max_datagram_bytes: expected an integer from {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES}"
     if isinstance(max_datagram_bytes, bool) or not isinstance(max_datagram_bytes, int):
-        raise InvalidTypeError(f"{allowed}, got {max_datagram_bytes!r}")
+        raise InvalidTypeError(f"{allowed}, got {shown(max_datagram_bytes)}")
     if not MIN_DATAGRAM_BYTES <= max_datagram_bytes <= MAX_DATAGRAM_BYTES:
-        raise InvalidValueError(f"{allowed}, got {max_datagram_bytes!r}")
+        raise InvalidValueError(f"{allowed}, got {shown(max_datagram_bytes)}")
     return max_datagram_bytes

@@ -20,6 +20,8 @@ class MemorySink:
     4
     """
 
+    in_process = True
+
     def __init__(self, max_samples: int = 10_000) -> None:
         self.samples: deque[Sample] = deque(maxlen=max_samples)
 

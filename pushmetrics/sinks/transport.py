@@ -16,15 +16,22 @@ class Transport(Protocol):
     burst: int | None
     """Datagrams that the receiver's buffer can be trusted to hold; None where the kernel says when it is full."""
 
+    refuses_late: bool
+    """Whether a refusal is told by the call after the send, be it the next send or :meth:`confirm`."""
+
     async def open(self) -> None:
         """Make the connection ready; raises OSError when that can not be done now. Called before each flush."""
         ...
 
     def send(self, data: bytes) -> None:
-        """Send a datagram; any OSError but one means that it was refused.
+        """Send a datagram; any OSError but one means that it was refused, or where refusals are late the one before.
 
-        BlockingIOError means: again, with the same data, once :meth:`writable` says so.
+        Then this one was not sent. BlockingIOError means: again, with the same data, once :meth:`writable` says so.
         """
+        ...
+
+    def confirm(self) -> None:
+        """Raise OSError if the last datagram was refused; there is nothing to ask where refusals are not late."""
         ...
 
     async def writable(self) -> None:

@@ -26,6 +26,7 @@ class UnixTransport:
     max_bytes = 8192
     """What the Agent reads of a datagram (dogstatsd_buffer_size)."""
     burst: int | None = None
+    refuses_late = False
     kind = "SOCK_DGRAM"
 
     def __init__(self, path: str) -> None:
@@ -47,6 +48,9 @@ class UnixTransport:
         """Send a datagram; the kernel says when the receiver's queue, of about ten, is full."""
         assert self._socket is not None, "open() comes first"
         self._socket.send(data)
+
+    def confirm(self) -> None:
+        """Do nothing: a send that was refused has raised."""
 
     async def writable(self) -> None:
         """Wait until the receiver's queue has room."""

@@ -401,6 +401,7 @@ def served(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[st
         process.communicate()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("run", [(), RUN], ids=["without", "with"])
 def test_a_server_with_two_workers(server: str, run: Sequence[str], tmp_path: Path, free_port: int) -> None:

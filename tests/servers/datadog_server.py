@@ -54,7 +54,6 @@ _ENVIRONMENT = {
     "DD_API_KEY": "0" * 32,
     "DD_SITE": "invalid",
     "DD_PROXY_HTTPS": "http://127.0.0.1:1",  # posting fails at once and on this host
-    "DD_DOGSTATSD_PORT": "0",
     "DD_APM_RECEIVER_PORT": "0",
     "DD_LOG_LEVEL": "off,dogstatsd=trace,datadog_serverless_compat=debug",
     "NO_COLOR": "1",
@@ -65,13 +64,15 @@ class DatadogServer:
     """A running server, in a `with` statement.
 
     The waiting methods block: from a coroutine use `await asyncio.to_thread(server.shipped)`.
-    `keep` bounds the memory: so many datagrams, refused lines and errors can be asked for. The log itself takes some
-    2 kB a datagram on the disk, in a file without a name.
+    `port` is chosen by the system unless a server is to take another one's place. `keep` bounds the memory: so many
+    datagrams, refused lines and errors can be asked for. The log itself takes some 2 kB a datagram on the disk, in a
+    file without a name.
     """
 
     port: int
 
-    def __init__(self, *, keep: int = 20_000) -> None:
+    def __init__(self, *, port: int = 0, keep: int = 20_000) -> None:
+        self._wanted_port = port
         self._keep = keep
         self._log = DatadogLog(keep)
         self._lock = threading.RLock()
@@ -84,7 +85,7 @@ class DatadogServer:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            self._process = _start(self._file)
+            self._process = _start(self._file, self._wanted_port)
             self.wait_for(lambda _: self._log.listening, timeout=10)
             self.port = udp.port(self._process.pid)
             self._socket.connect(("127.0.0.1", self.port))
@@ -244,7 +245,7 @@ class DatadogServer:
         return sum(self.shipments, start=Shipment())
 
 
-def _start(output: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(output: IO[bytes], port: int) -> subprocess.Popen[bytes]:
     # The wheel's binary has no run bit. A running program needs its file no longer, so none can be left behind.
     with tempfile.TemporaryDirectory(prefix="dogstatsd-") as directory:
         program = Path(shutil.copy(_binary(), directory))
@@ -252,7 +253,7 @@ def _start(output: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
                 [program],
-                env=_ENVIRONMENT,
+                env={**_ENVIRONMENT, "DD_DOGSTATSD_PORT": str(port)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Literal, assert_type
 
+from datadog.dogstatsd.base import DogStatsd
+
 import pushmetrics
 from pushmetrics import (
     AdmissionTimeoutError,
@@ -29,6 +31,7 @@ from pushmetrics import (
     default_registry,
 )
 from pushmetrics.model import Counters, Delivery, Descriptor, Kind, Limit, Sample, Sink
+from pushmetrics.reporter_thread import ReporterThread
 from pushmetrics.settings import Address
 from pushmetrics.testing import ManualClock, RecordingSink
 
@@ -231,6 +234,7 @@ Reporter(
 )
 Reporter(flush_interval=None, sink=None, namespace=None, level=None, constant_tags=None, worker=None)
 Reporter(sink=OwnSink(), constant_tags=("team:search",), worker=3)
+Reporter(sink=DogStatsd(host="localhost"))
 Reporter(sink=NoSink())  # type: ignore[arg-type]  # no sink
 Reporter(10)  # type: ignore[call-arg]  # named
 Reporter(flush_interval="10")  # type: ignore[arg-type]  # seconds
@@ -251,9 +255,16 @@ async def report() -> None:
         assert_type(reporter.is_running, bool)
         assert_type(reporter.statistics().flushes, int)
         assert_type(reporter.statistics().flush_duration_ms, int)
+        assert_type(reporter.statistics().counts_expired, int)
     reporter = Reporter()
     assert_type(await reporter.start(), None)
     assert_type(await reporter.aclose(), None)
+    thread = Reporter().in_thread()
+    with thread as same:
+        assert_type(same, ReporterThread)
+        assert_type(same.is_running, bool)
+    assert_type(thread.start(), None)
+    assert_type(thread.close(), None)
     result.series = 3  # type: ignore[misc]  # a tuple
     with Reporter():  # type: ignore[attr-defined]  # it needs a loop
         pass
