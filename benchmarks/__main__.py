@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Row]]] = {
     "flush": flush.flush,
     "slots": slots.slots,
     "import": imports.imports,
+    "launcher": imports.launched,
 }
 
 

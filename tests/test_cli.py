@@ -25,12 +25,14 @@ Commands:
   demo    Put a little service under load, and show what its limits push.
   doctor  Say whether what you push arrives, and if not, why.
   listen  Show what arrives here in the place of a Datadog Agent.
+  run     Run a program as it is, and report its limits.
 
   Examples:
     pushmetrics demo            a service under load, and what its limits push
     pushmetrics listen          what your own service pushes to localhost:8125
     pushmetrics doctor          what is wrong with the settings or the Agent
     pushmetrics listen --help   where else to listen, and how to show it
+    pushmetrics run -- COMMAND  the limits of a program that does not know of it
 """
 
 DEMO_HELP = """\
@@ -146,6 +148,37 @@ Options:
     pushmetrics listen --json | jq 'select(.name | endswith(".queue_depth"))'
 """
 
+RUN_HELP = """\
+Usage: pushmetrics run [OPTIONS] COMMAND...
+
+  Run a program as it is, and report its limits.
+
+  It is loaded in the command and in every Python process that the command
+  starts, and does nothing there until a module is imported for which there is
+  an integration. The one that comes with it is for nemo_gym; other packages add
+  theirs with entry points of the group "pushmetrics.integrations". The
+  command's exit status, its output and the signals that it gets stay its own.
+
+  The options set PUSHMETRICS_* variables for the command, such as
+  PUSHMETRICS_SINK; one that is not given leaves its variable as it is. The exit
+  status is 127 if the command is not found and 126 if it can not be executed.
+
+Options:
+  --sink URL                    Where to push.  [default: as the DD_* variables
+                                say]
+  --flush-interval SECONDS      Time between two pushes.  [0.1<=x<=3600.0]
+  --namespace NAME              What the metrics' names begin with.
+  --level [core|standard|full]  Which metrics a limit has.
+  --tag KEY:VALUE               A tag of every metric; may be given again.
+  --worker AUTO|NONE|N          What tells the processes of a host apart.
+  -h, --help                    Show this message and exit.
+
+  Examples:
+    pushmetrics run -- gym env start --config model.yaml
+    pushmetrics run --sink udp://10.0.0.7:8125 --tag team:search -- gym eval run
+    DD_AGENT_HOST=10.0.0.7 PUSHMETRICS_LEVEL=core pushmetrics run -- gym eval run
+"""
+
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli.command_line(), arguments, prog_name="pushmetrics")
@@ -179,6 +212,10 @@ def test_the_help_of_the_doctor_says_what_its_words_mean() -> None:
 
 def test_the_help_of_listen_documents_its_json_lines() -> None:
     assert run("listen", "--help").output == LISTEN_HELP
+
+
+def test_the_help_of_run_says_what_stays_the_commands_own() -> None:
+    assert run("run", "--help").output == RUN_HELP
 
 
 def test_without_a_command_it_shows_the_help() -> None:
@@ -225,7 +262,14 @@ def test_the_help_is_light() -> None:
             assert not end.code
         print(*sorted({"aiohttp", "datadog", "rich", "resource"} & {name.partition(".")[0] for name in sys.modules}))
     """
-    for arguments in (["--help"], ["demo", "--help"], ["doctor", "--help"], ["listen", "--help"], ["--version"]):
+    for arguments in (
+        ["--help"],
+        ["demo", "--help"],
+        ["doctor", "--help"],
+        ["listen", "--help"],
+        ["run", "--help"],
+        ["--version"],
+    ):
         finished = run_python(code, *arguments)
 
         assert finished.returncode == 0, finished.stderr

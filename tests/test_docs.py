@@ -1,4 +1,4 @@
-"""What the README says of the code: its tables are the code's, and its examples run."""
+"""What the README and the pages say of the code: tables are the code's, and examples run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ import pytest
 
 from pushmetrics import MeteredSemaphore, Registry
 from pushmetrics.catalog import DISTRIBUTION, HEALTH_METRICS, HEALTH_NAMESPACE, LEVELS, LIMIT_METRICS
+from pushmetrics.integrations import nemo_gym
 from pushmetrics.settings import reporter_settings
 
-README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 KINDS = {"g": "gauge", "c": "count", "d": "distribution"}
 TIMESERIES_OF_A_DISTRIBUTION = 5
 """count, sum, min, max and avg, https://docs.datadoghq.com/account_management/billing/custom_metrics/"""
@@ -97,3 +100,16 @@ def test_each_example_runs(number: int, tmp_path: Path) -> None:
     )
 
     assert finished.returncode == 0, finished.stderr
+
+
+class TestThePageOnNemoGym:
+    PAGE = (DOCS / "concurrency-limit-metrics.md").read_text(encoding="utf-8")
+
+    def test_it_has_each_name_that_the_integration_gives(self) -> None:
+        for component, limit_name in {(component, name) for (component, _), name in nemo_gym.LIMIT_NAMES.items()}:
+            assert f"| `{component}` | `{limit_name}` |" in self.PAGE
+
+    def test_its_example_is_the_capture_of_a_real_run(self) -> None:
+        (quoted,) = re.findall(r"```text\n(.*?)```", self.PAGE, re.DOTALL)
+
+        assert quoted == (DOCS / "nemo-gym-capture.txt").read_text(encoding="utf-8")

@@ -107,7 +107,7 @@ def test_every_supported_interpreter_is_tested_by_default() -> None:
     versions = re.findall(r"Python :: (3\.\d+)", "\n".join(PYPROJECT["project"]["classifiers"]))
     interpreters = [f"py{version.replace('.', '')}" for version in versions]
 
-    assert environments == [*interpreters, "lint", "typing", "imports"]
+    assert environments == [*interpreters, "nemo-gym", "lint", "typing", "imports"]
     assert PYPROJECT["project"]["requires-python"] == f">={versions[0]}"
 
 

@@ -20,6 +20,7 @@ Examples:
   pushmetrics listen          what your own service pushes to localhost:8125
   pushmetrics doctor          what is wrong with the settings or the Agent
   pushmetrics listen --help   where else to listen, and how to show it
+  pushmetrics run -- COMMAND  the limits of a program that does not know of it
 """
 
 
@@ -39,6 +40,7 @@ def command_line() -> click.Group:
     from .demo import demo
     from .doctor import doctor
     from .listen import listen
+    from .run import run
 
     @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXAMPLES)
     @click.version_option(package_name="pushmetrics", message="%(prog)s %(version)s")
@@ -48,4 +50,5 @@ def command_line() -> click.Group:
     pushmetrics.add_command(demo)
     pushmetrics.add_command(doctor)
     pushmetrics.add_command(listen)
+    pushmetrics.add_command(run)
     return pushmetrics
