@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Iterator
 from itertools import count
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from . import clock
 from .model import Delivery, Sample
@@ -99,7 +99,7 @@ class ManualClock:
 
 async def _settle() -> None:
     """Give the loop the turns that a flush into memory needs, and what is done off the loop the time."""
-    waited_for = set()  # Once each: a look-up may hang.
+    waited_for: set[asyncio.Future[Any]] = set()  # Once each: a look-up may hang.
     for _ in range(20):
         if work := set(under_way()) - waited_for:
             await asyncio.wait(work, timeout=1)
