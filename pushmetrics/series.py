@@ -88,7 +88,7 @@ class Member(weakref.ref[Limit]):
             active_peak = active
         if queue_depth > queue_peak:
             queue_peak = queue_depth
-        # A spell may have been ended a little before `now` by a thread that had to wait: then less is there than was seen.
+        # A spell may have been ended a little before `now`, by a thread that had to wait: less is there than was seen.
         seen = self.contended_ms
         self.contended_ms = max(seen, counters.contended_ms(now))
         return [slots, active, available, queue_depth, active_peak, queue_peak, oldest_wait_ms], [
