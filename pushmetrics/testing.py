@@ -14,12 +14,13 @@ import heapq
 from collections.abc import Iterator
 from itertools import count
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from . import clock
 from .model import Delivery, Sample
 from .offload import under_way
 from .sinks import MemorySink
+from .workers import THREAD_NAME
 
 __all__ = ["ManualClock", "RecordingSink"]
 
@@ -98,10 +99,9 @@ class ManualClock:
 
 
 async def _settle() -> None:
-    """Give the loop the turns that a flush into memory needs, and what is done off the loop the time."""
-    waited_for: set[asyncio.Future[Any]] = set()  # Once each: a look-up may hang.
+    """Give the loop the turns that a flush into memory needs, and worker slots the time that they take."""
     for _ in range(20):
-        if work := set(under_way()) - waited_for:
+        if work := under_way(THREAD_NAME):
             await asyncio.wait(work, timeout=1)
             waited_for |= work
         await asyncio.sleep(0)
