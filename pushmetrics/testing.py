@@ -103,7 +103,6 @@ async def _settle() -> None:
     for _ in range(20):
         if work := under_way(THREAD_NAME):
             await asyncio.wait(work, timeout=1)
-            waited_for |= work
         await asyncio.sleep(0)
 
 
