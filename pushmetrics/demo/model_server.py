@@ -8,10 +8,13 @@ from typing import Self
 
 from aiohttp import web
 
-from pushmetrics import AdmissionTimeoutError, MeteredSemaphore, Registry
+from pushmetrics import AdmissionTimeoutError, MeteredSemaphore, QueueFullError, Registry
 
 UPSTREAM_SECONDS = (0.3, 0.8)
 """What the model behind the server takes to answer."""
+
+MAX_QUEUE_DEPTH = 64
+"""How many requests may wait; one more is refused at once. The demo's own load does not reach it by default."""
 
 RIGHT_ANSWERS = 0.85
 """How often the model is right."""
@@ -20,7 +23,7 @@ RIGHT_ANSWERS = 0.85
 class ModelServer:
     """Passes questions on to a model, `limit` at a time.
 
-    A request that is not admitted within `admission_timeout` seconds is answered with 503.
+    A request that is not admitted within `admission_timeout` seconds, or finds the queue full, is answered with 503.
     """
 
     def __init__(self, limit: int, admission_timeout: float, registry: Registry) -> None:
@@ -30,6 +33,7 @@ class ModelServer:
             limit_name="upstream_requests",
             server="policy_model",
             admission_timeout=admission_timeout,
+            max_queue_depth=MAX_QUEUE_DEPTH,
             registry=registry,
         )
         application = web.Application()
@@ -60,7 +64,7 @@ class ModelServer:
         try:
             async with self.limit:
                 answer = await _call_model(question)
-        except AdmissionTimeoutError as error:
+        except (AdmissionTimeoutError, QueueFullError) as error:
             raise web.HTTPServiceUnavailable(text=str(error)) from None
         return web.json_response({"output": answer})
 
