@@ -19,6 +19,7 @@ Examples:
   pushmetrics demo            a service under load, and what its limits push
   pushmetrics listen          what your own service pushes to localhost:8125
   pushmetrics listen --help   where else to listen, and how to show it
+  pushmetrics dashboards list the templates for Datadog
 """
 
 
@@ -35,6 +36,7 @@ def command_line() -> click.Group:
     """Return all commands; raises ModuleNotFoundError where click is not installed."""
     import click
 
+    from .dashboards import dashboards
     from .demo import demo
     from .listen import listen
 
@@ -43,6 +45,7 @@ def command_line() -> click.Group:
     def pushmetrics() -> None:
         """See the state of every asyncio concurrency limit on a Datadog dashboard."""
 
+    pushmetrics.add_command(dashboards)
     pushmetrics.add_command(demo)
     pushmetrics.add_command(listen)
     return pushmetrics

@@ -77,8 +77,8 @@ def evaluate_dashboard(
 ) -> list[Panel]:
     """Return the panels of a dashboard over the last `seconds`, in the order in which they are read.
 
-    A point is one bucket of the source wide, or as wide as a ``.rollup()`` says. Datadog does the same up to its limit of
-    1500 points for each line.
+    A point is as wide as a bucket of the source, or as a ``.rollup()`` says. Over longer times Datadog rolls points up
+    by itself, to keep a graph below 1500 of them.
     """
     reader = _Reader(source, now, seconds, variables_of(body, picked))
     return list(reader.panels(body["widgets"], ""))
@@ -151,7 +151,7 @@ def monitor_states(
 ) -> dict[Group, State]:
     """Return the state of each group of a monitor, given those of the evaluation `before`.
 
-    A group that has alerted is OK again when its value is back over the recovery threshold, if it has one, else over the
+    A group that has alerted goes back when its value is behind the recovery threshold, if there is one, else behind the
     threshold itself; one that is missing is what ``on_missing_data`` says
     (https://docs.datadoghq.com/monitors/guide/on_missing_data/). How long Datadog spares a new group is left out.
     """

@@ -34,7 +34,7 @@ def queries(body: Body) -> Iterator[tuple[str, str]]:
 
 
 def lay_out(widgets: list[Body]) -> int:
-    """Put widgets from left to right and from top to bottom, a group as high as it has to be; return how high all is."""
+    """Put widgets from left to right and from top to bottom, a group as high as it needs; return the whole height."""
     left = top = row = 0
     for widget in widgets:
         layout: dict[str, Any] = widget["layout"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby, product
 
 from .. import clock
 from ..errors import QueryError
@@ -85,11 +85,12 @@ def _numbers(metric: Metric, sources: list[Series], span: Span, fill: Fill) -> P
     lines = []
     for series in sources:
         bins = _binned(series, span, around)
-        lines.append({start: _over_time(metric, series.kind, points, span.interval) for start, points in bins.items()})
+        lines.append({start: _over_time(metric, series.kind, points, span.interval) for start, points in bins})
     # Unless it is asked for, a gap is filled where another source has a point, so that the two can be added up, and
     # nowhere else: https://docs.datadoghq.com/metrics/guide/interpolation-the-fill-modifier-explained/
     starts = span.starts() if metric.fill else sorted({start for line in lines for start in line})
-    lines = [filled(line, starts, fill.method, fill.seconds) for line in lines]
+    if metric.fill or len(lines) > 1:
+        lines = [filled(line, starts, fill.method, fill.seconds) for line in lines]
     first = interval_start(span.start, span.interval)
     points = {}
     for start in starts:
@@ -99,13 +100,16 @@ def _numbers(metric: Metric, sources: list[Series], span: Span, fill: Fill) -> P
     return points
 
 
-def _binned(series: Series, span: Span, around: float = 0.0) -> dict[float, list[Point]]:
-    """Return the points by the interval that they are in, `around` seconds before and after the span included."""
-    bins: defaultdict[float, list[Point]] = defaultdict(list)
-    for point in series.points(max(0.0, clock.wall() - span.start + around + span.interval)):
-        if span.start - around <= point.timestamp < span.end + around:
-            bins[interval_start(point.timestamp, span.interval)].append(point)
-    return bins
+def _binned(series: Series, span: Span, around: float = 0.0) -> Iterator[tuple[float, list[Point]]]:
+    """Yield when each interval begins and its points, `around` seconds before and after the span included."""
+    first, last = span.start - around, span.end + around
+    points = [
+        point
+        for point in series.points(max(0.0, clock.wall() - first + span.interval))
+        if first <= point.timestamp < last
+    ]
+    for start, group in groupby(points, lambda point: interval_start(point.timestamp, span.interval)):
+        yield start, list(group)
 
 
 def _over_time(metric: Metric, kind: str, points: list[Point], interval: float) -> float:
@@ -119,6 +123,8 @@ def _over_time(metric: Metric, kind: str, points: list[Point], interval: float) 
     if kind == "c" and metric.modifier:
         events = sum(point.sum for point in points)
         return events if metric.modifier == "as_count" else events / interval
+    if len(points) == 1:
+        return points[0].value
     method: Aggregator = metric.rollup.method if metric.rollup else "avg"
     return REDUCERS[method]([point.value for point in points])
 
@@ -127,7 +133,7 @@ def _distributions(aggregator: Aggregator, sources: list[Series], span: Span) ->
     """Return one line of distributions, which are merged before anything is taken of them."""
     merged: defaultdict[float, list[Distribution]] = defaultdict(list)
     for series in sources:
-        for start, points in _binned(series, span).items():
+        for start, points in _binned(series, span):
             merged[start] += [point.distribution for point in points if point.distribution is not None]
     return {start: getattr(Distribution(parts), aggregator) for start, parts in sorted(merged.items()) if parts}
 

@@ -53,6 +53,10 @@ class Span(NamedTuple):
         return [round(first + place * self.interval, 3) for place in range(number)]
 
 
+NO_TIME = Span(0.0, 1.0, 1.0)
+"""Of lines that were reduced to one point each: it has no time of its own."""
+
+
 def interval_start(timestamp: float, interval: float) -> float:
     """Return when the interval begins that holds `timestamp`: intervals are aligned to 1970, as Datadog's are."""
     return round(math.floor(timestamp / interval + 1e-6) * interval, 3)
