@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TextIO
@@ -18,7 +19,7 @@ from .demo.view import Outcome
 from .errors import InvalidValueError
 from .listen import ListenSettings, open_sockets
 from .live.board import Board
-from .live.dashboard import dashboard_lines, framed, page
+from .live.dashboard import Drawn, drawn_groups, framed, page_number, pages
 from .live.plain import Writer
 from .live.screen import Canvas, can_draw, glyphs_for
 from .live.stopping import pause, set_by_signals
@@ -79,17 +80,16 @@ class Show:
         writer = Writer(self._stream)
         width = writer.width or PIPE_WIDTH
         glyphs = glyphs_for(self._stream)
-        lines = [self._heading(width, glyphs), Text()]
-        for group in self._groups(width, glyphs):
-            lines += [*group, Text()]
+        (whole,) = pages(self._groups(width, glyphs), sys.maxsize)
+        lines = [self._heading(width, glyphs), Text(), *whole]
         writer.lines(*(line.plain.rstrip() for line in lines))
 
     def _draw(self, width: int, height: int, glyphs: Glyphs, logged: str) -> list[Text]:
-        groups = self._groups(width, glyphs)
-        lines, number, pages = page(groups, height - 3, clock.monotonic() - self._began)
-        lines = [self._heading(width, glyphs), Text(), *lines]
+        made = pages(self._groups(width, glyphs), height - 3)
+        number = page_number(len(made), clock.monotonic() - self._began)
+        lines = [self._heading(width, glyphs), Text(), *made[number]]
         lines = lines[: height - 1] + [Text()] * (height - 1 - len(lines))
-        turn = f"page {number} of {pages}" if pages > 1 else ""
+        turn = f"page {number + 1} of {len(made)}" if len(made) > 1 else ""
         return [*lines, framed(logged or "Ctrl-C ends it", turn, width, glyphs)]
 
     def _heading(self, width: int, glyphs: Glyphs) -> Text:
@@ -97,7 +97,7 @@ class Show:
         span = f"{self._settings.seconds:g} s in buckets of {self._receiver.bucket_seconds:g} s, {self._source}"
         return framed(f"{self._settings.template.title}{picked}", span, width, glyphs)
 
-    def _groups(self, width: int, glyphs: Glyphs) -> list[list[Text]]:
+    def _groups(self, width: int, glyphs: Glyphs) -> list[Drawn]:
         panels = evaluate_dashboard(
             self._settings.template.body,
             self._receiver,
@@ -105,7 +105,7 @@ class Show:
             self._settings.seconds,
             picked=self._settings.picked,
         )
-        return dashboard_lines(panels, width, glyphs)
+        return drawn_groups(panels, width, glyphs)
 
 
 def run_show(settings: ShowSettings, listen: ListenSettings, stream: TextIO) -> None:

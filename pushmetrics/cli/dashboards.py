@@ -214,9 +214,7 @@ def show(
     """
     sockets = bool(options["udp"] or options["unix"] or options["unixstream"])
     if demo == sockets:
-        raise click.UsageError(
-            "say what to show: either --demo, or where to listen with --udp, --unix or --unixstream."
-        )
+        raise click.UsageError("say either --demo, or where to listen with --udp, --unix or --unixstream.")
     if demo and options["bucket"] not in (None, DEMO_BUCKET):
         raise click.UsageError("the demo has buckets of 1 s; --bucket is for --udp, --unix and --unixstream.")
 

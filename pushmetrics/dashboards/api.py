@@ -101,7 +101,9 @@ class DatadogApi:
             try:
                 answer, response = method(*arguments, **more)
             except (DatadogException, OSError, ValueError, TypeError) as error:
-                raise PushmetricsError(self._account.hide(f"could not {what}: {_short(error)}")) from None
+                raise PushmetricsError(
+                    self._account.hide(f"could not {what}: {_short(error, self._account.url)}")
+                ) from None
             status = int(response.status_code)
             if status < 300:
                 return answer
@@ -124,10 +126,13 @@ def _wait(headers: Any) -> float:
     return min(MAX_WAIT, max(MIN_WAIT, seconds))
 
 
-def _short(error: Exception) -> str:
-    if isinstance(error, (ValueError, TypeError)):
-        return "what answered is not Datadog's API, or a proxy stands before it; check DD_SITE and DATADOG_HOST"
-    return " ".join(str(error).split())[:500]
+def _short(error: Exception, url: str) -> str:
+    """Return what went wrong before there was an answer, or what was wrong with it. An OSError is one of the network."""
+    if isinstance(error, (ValueError, TypeError)) and not isinstance(error, OSError):
+        return f"what {url} answers is not what Datadog's API does; check DD_SITE, DATADOG_HOST and proxies"
+    if type(error).__name__ == "HTTPError":
+        return str(error).partition(". ")[0]
+    return f"{url} can not be reached; check the network, DD_SITE and proxies"
 
 
 def _errors(answer: Any) -> str:

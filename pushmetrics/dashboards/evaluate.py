@@ -130,9 +130,6 @@ class _Reader:
         )
 
     def _layers(self, request: Body, queries: Mapping[str, Lines], span: Span, kind: str) -> Iterator[Layer]:
-        if request["response_format"] == "scalar":
-            # What was reduced has one point, and so has what comes of it.
-            span = Span(span.start, span.end, span.end - span.start)
         for formula in request["formulas"]:
             limit = formula.get("limit", {})
             yield Layer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from rich.text import Text
 
@@ -21,34 +22,41 @@ PAGE_SECONDS = 6.0
 GAP = 3
 
 
-def dashboard_lines(panels: Sequence[Panel], width: int, glyphs: Glyphs) -> list[list[Text]]:
-    """Return the lines of each group that has something to be drawn, its title first."""
+class Drawn(NamedTuple):
+    """A group as it is drawn."""
+
+    heading: Text
+    rows: Sequence[Sequence[Text]]
+    """The lines of each panel, or of two beside each other, which stay together."""
+
+
+def drawn_groups(panels: Sequence[Panel], width: int, glyphs: Glyphs) -> list[Drawn]:
+    """Return each group that has something to be drawn."""
     return [
-        lines
+        Drawn(Text(cut(title, width, glyphs), style=STYLES["heading"]), rows)
         for title, members in groupby(panels, lambda panel: panel.group)
-        if len(lines := _group(title, list(members), width, glyphs)) > 1
+        if (rows := _rows(list(members), width, glyphs))
     ]
 
 
-def page(groups: Sequence[list[Text]], height: int, seconds: float) -> tuple[list[Text], int, int]:
-    """Return the lines of the page whose turn it is after `seconds`, its number from 1 on, and how many there are.
+def pages(groups: Sequence[Drawn], height: int) -> list[list[Text]]:
+    """Return the lines of each page: at most `height` of them, and as many rows as fit, each under its heading."""
+    made: list[list[Text]] = [[]]
+    for heading, rows in groups:
+        title = [heading]
+        for row in rows:
+            gap = [Text()] if title and made[-1] else []
+            if made[-1] and len(made[-1]) + len(gap) + len(title) + len(row) > height:
+                made.append([])
+                gap, title = [], [heading]
+            made[-1] += [*gap, *title, *row]
+            title = []
+    return made
 
-    A page holds as many whole groups as fit; a group that is too high for one is cut into several.
-    """
-    height = max(height, 3)
-    pages: list[list[Text]] = []
-    for group in groups:
-        heading, *rest = group
-        for place in range(0, len(rest), height - 2):
-            part = [heading, *rest[place : place + height - 2], Text()]
-            if pages and len(pages[-1]) + len(part) - 1 <= height:
-                pages[-1] += part
-            else:
-                pages.append(part)
-    if not pages:
-        return [], 1, 1
-    number = int(seconds / PAGE_SECONDS) % len(pages)
-    return pages[number], number + 1, len(pages)
+
+def page_number(number_of_pages: int, seconds: float) -> int:
+    """Return whose turn it is after `seconds`, counted from 0."""
+    return int(seconds / PAGE_SECONDS) % number_of_pages
 
 
 def framed(left: str, right: str, width: int, glyphs: Glyphs) -> Text:
@@ -61,19 +69,20 @@ def framed(left: str, right: str, width: int, glyphs: Glyphs) -> Text:
     return text
 
 
-def _group(title: str, panels: Sequence[Panel], width: int, glyphs: Glyphs) -> list[Text]:
+def _rows(panels: Sequence[Panel], width: int, glyphs: Glyphs) -> list[list[Text]]:
     columns = 2 if width >= TWO_COLUMNS else 1
     cell = (width - GAP * (columns - 1)) // columns
     blocks = [lines for panel in panels if (lines := panel_lines(panel, cell, glyphs))]
-    lines = [Text(cut(title, width, glyphs), style=STYLES["heading"])]
+    rows = []
     for place in range(0, len(blocks), columns):
         row = blocks[place : place + columns]
+        lines = []
         for number in range(max(map(len, row))):
             line = Text()
             for column, block in enumerate(row):
-                if column:
-                    line.append(" " * (cell * column + GAP * column - size(line.plain)))
+                line.append(" " * ((cell + GAP) * column - size(line.plain)))
                 if number < len(block):
                     line.append_text(block[number])
             lines.append(line)
-    return lines
+        rows.append(lines)
+    return rows

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..errors import QueryError
 from .aggregate import REDUCERS, filled, metric_lines
 from .expressions import Expression, Function, Metric, Negative, Number, Operation, Reference
-from .lines import Group, Lines, Points, Source, Span
+from .lines import NO_TIME, Group, Lines, Points, Source, Span
 
 OPERATORS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add,
@@ -45,13 +45,12 @@ def reduce(lines: Lines, aggregator: str) -> Lines:
     how = REDUCERS.get(aggregator)
     if how is None:
         raise QueryError(f"the aggregator of a query is one of {', '.join(REDUCERS)}, got {aggregator!r}")
-    start, end, _ = lines.span
     points = {
-        group: {start: how([value for _, value in sorted(line.items())])}
+        group: {NO_TIME.start: how([value for _, value in sorted(line.items())])}
         for group, line in lines.points.items()
         if line
     }
-    return replace(lines, points=points, span=Span(start, end, max(end - start, 1.0)), interpolated=0.0)
+    return replace(lines, points=points, span=NO_TIME, interpolated=0.0)
 
 
 class _Evaluation:

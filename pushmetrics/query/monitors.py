@@ -35,7 +35,7 @@ def evaluate_monitor(
             return Reference(name)
 
         formula = _replaced(expression, over_the_time)
-        lines = evaluate(formula, source, span._replace(interval=query.window), queries=named)
+        lines = evaluate(formula, source, span, queries=named)
     else:
         lines = evaluate(expression, source, span, variables=variables)
         if query.shift is not None:
