@@ -30,6 +30,9 @@ REFRESH_SECONDS = 1.0
 
 PIPE_WIDTH = 100
 
+FIRST_BUCKETS = 10
+"""How long a graph is at the least."""
+
 BUSY = 10
 """How many times longer than an evaluation takes the pause after it is, so that there is time to receive."""
 
@@ -98,11 +101,13 @@ class Show:
         return framed(f"{self._settings.template.title}{picked}", span, width, glyphs)
 
     def _groups(self, width: int, glyphs: Glyphs) -> list[Drawn]:
+        # Before there was anything to receive, there is nothing to draw: a graph grows to its full time.
+        elapsed = clock.monotonic() - self._began + self._receiver.bucket_seconds
         panels = evaluate_dashboard(
             self._settings.template.body,
             self._receiver,
             clock.wall(),
-            self._settings.seconds,
+            min(self._settings.seconds, max(elapsed, FIRST_BUCKETS * self._receiver.bucket_seconds)),
             picked=self._settings.picked,
         )
         return drawn_groups(panels, width, glyphs)

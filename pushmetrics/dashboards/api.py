@@ -101,9 +101,8 @@ class DatadogApi:
             try:
                 answer, response = method(*arguments, **more)
             except (DatadogException, OSError, ValueError, TypeError) as error:
-                raise PushmetricsError(
-                    self._account.hide(f"could not {what}: {_short(error, self._account.url)}")
-                ) from None
+                reason = _failure(error, self._account.url)
+                raise PushmetricsError(self._account.hide(f"could not {what}: {reason}")) from None
             status = int(response.status_code)
             if status < 300:
                 return answer
@@ -126,9 +125,9 @@ def _wait(headers: Any) -> float:
     return min(MAX_WAIT, max(MIN_WAIT, seconds))
 
 
-def _short(error: Exception, url: str) -> str:
-    """Return what went wrong before there was an answer, or what was wrong with it. An OSError is one of the network."""
-    if isinstance(error, (ValueError, TypeError)) and not isinstance(error, OSError):
+def _failure(error: Exception, url: str) -> str:
+    """Return what went wrong before there was an answer, or what was wrong with the answer."""
+    if isinstance(error, (ValueError, TypeError)) and not isinstance(error, OSError):  # Those are of the network.
         return f"what {url} answers is not what Datadog's API does; check DD_SITE, DATADOG_HOST and proxies"
     if type(error).__name__ == "HTTPError":
         return str(error).partition(". ")[0]

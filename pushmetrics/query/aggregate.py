@@ -85,7 +85,7 @@ def _numbers(metric: Metric, sources: list[Series], span: Span, fill: Fill) -> P
     lines = []
     for series in sources:
         bins = _binned(series, span, around)
-        lines.append({start: _over_time(metric, series.kind, points, span.interval) for start, points in bins})
+        lines.append({start: _over_time(metric, series.kind, points, _seconds(start, span)) for start, points in bins})
     # Unless it is asked for, a gap is filled where another source has a point, so that the two can be added up, and
     # nowhere else: https://docs.datadoghq.com/metrics/guide/interpolation-the-fill-modifier-explained/
     starts = span.starts() if metric.fill else sorted({start for line in lines for start in line})
@@ -112,17 +112,23 @@ def _binned(series: Series, span: Span, around: float = 0.0) -> Iterator[tuple[f
         yield start, list(group)
 
 
-def _over_time(metric: Metric, kind: str, points: list[Point], interval: float) -> float:
-    """Return what the points of one source come to in one interval.
+def _seconds(start: float, span: Span) -> float:
+    """Return how much of the interval that begins at `start` is in the span: of the last one, perhaps only a part."""
+    return min(span.interval, span.end - start) if start < span.end else span.interval
+
+
+def _over_time(metric: Metric, kind: str, points: list[Point], seconds: float) -> float:
+    """Return what the points of one source come to in one interval, of which `seconds` are in the span.
 
     A count is stored as a rate: .as_count() gives the events of the interval, .as_rate() the events of each second
-    in it, and without either it is the average of the rates (https://docs.datadoghq.com/metrics/type_modifiers/). The
-    average is what Datadog takes of a gauge whatever the aggregator in front is, unless .rollup() says otherwise
+    in it, the last interval as far as it goes, and without either it is the average of the rates
+    (https://docs.datadoghq.com/metrics/custom_metrics/type_modifiers/?tab=rate). The average is what Datadog takes of a
+    gauge whatever the aggregator in front is, unless .rollup() says otherwise
     (https://docs.datadoghq.com/dashboards/functions/rollup/).
     """
     if kind == "c" and metric.modifier:
         events = sum(point.sum for point in points)
-        return events if metric.modifier == "as_count" else events / interval
+        return events if metric.modifier == "as_count" else events / seconds
     if len(points) == 1:
         return points[0].value
     method: Aggregator = metric.rollup.method if metric.rollup else "avg"

@@ -193,7 +193,8 @@ class _Parser:
     def monitor(self) -> MonitorQuery:
         shift = None
         kind, name = self._next()
-        self._expect("(")
+        if not self._take("("):
+            self._fail("the query of a monitor begins with the time that it looks at, such as avg(last_5m):")
         change = name == "change"
         if change:
             kind, name = self._next()
