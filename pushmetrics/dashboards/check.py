@@ -170,10 +170,8 @@ def _request(request: Body, namespace: str, declared: dict[str, Body], used: set
         yield from _metric(expression, namespace, declared)
         if request["response_format"] == "scalar" and "aggregator" not in query:
             yield f"{query['name']}: a scalar needs an aggregator"
-    if repeated := [
-        name for name, number in Counter(query["name"] for query in request["queries"]).items() if number > 1
-    ]:
-        yield f"several queries are called {', '.join(repeated)}"
+    if len({query["name"] for query in request["queries"]}) < len(request["queries"]):
+        yield "two of its queries have one name"
     yield from _formulas(request["formulas"], by_name, namespace)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from .templates import Template
@@ -26,20 +25,19 @@ def problems(template: Template) -> list[str]:
     return [f"{template.name}: {problem}" for problem in _not_understood(parsed, "")]
 
 
-def _not_understood(value: Any, path: str) -> Iterator[str]:
+def _not_understood(value: Any, path: str) -> list[str]:
     if isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _not_understood(item, f"{path}.{number}".lstrip("."))
-        return
+        return [problem for number, item in enumerate(value) for problem in _not_understood(item, f"{path}{number}.")]
+    if type(value).__name__ == "UnparsedObject":
+        return [f"{path.rstrip('.') or 'it'} fits none of the models"]
     # A model keeps its fields in a dictionary, those that it does not know as well. One that may be any of several
     # models has none of its own, but the one that fitted.
     inside = vars(value) if hasattr(value, "__dict__") else {}
-    if type(value).__name__ == "UnparsedObject":
-        yield f"{path or 'it'} fits none of the models"
-        return
-    for instance in inside.get("_composed_instances", ()):
-        yield from _not_understood(instance, path)
+    problems = [problem for one in inside.get("_composed_instances", ()) for problem in _not_understood(one, path)]
     for key, item in inside.get("_data_store", {}).items():
         if key not in value.openapi_types:
-            yield f"{path}.{key} is in none of the models".lstrip(".")
-        yield from _not_understood(item, f"{path}.{key}".lstrip("."))
+            problems.append(f"{path}{key} is in none of the models")
+        problems += _not_understood(item, f"{path}{key}.")
+    if inside.get("_unparsed") and not problems:
+        problems.append(f"{path.rstrip('.') or 'it'} fits none of the models")
+    return problems
