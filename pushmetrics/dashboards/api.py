@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -39,6 +40,8 @@ class DatadogApi:
 
         self._account = account
         self._sleep = sleep
+        # It warns of each try that fails; what comes of them is said once, in an error.
+        logging.getLogger("urllib3").setLevel(logging.ERROR)
         # The client looks a host name up that only metrics would need, unless it is given one.
         datadog.initialize(
             api_key=account.api_key,
