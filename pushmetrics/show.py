@@ -23,7 +23,7 @@ from .live.dashboard import Drawn, drawn_groups, framed, page_number, pages
 from .live.plain import Writer
 from .live.screen import Canvas, can_draw, glyphs_for
 from .live.stopping import pause, set_by_signals
-from .live.text import Glyphs
+from .live.text import Glyphs, cut, safe
 from .receiver import Receiver
 
 REFRESH_SECONDS = 1.0
@@ -84,21 +84,23 @@ class Show:
         width = writer.width or PIPE_WIDTH
         glyphs = glyphs_for(self._stream)
         (whole,) = pages(self._groups(width, glyphs), sys.maxsize)
-        lines = [self._heading(width, glyphs), Text(), *whole]
+        title, span = self._title()
+        lines = [Text(cut(title, width, glyphs)), Text(cut(span, width, glyphs)), Text(), *whole]
         writer.lines(*(line.plain.rstrip() for line in lines))
 
     def _draw(self, width: int, height: int, glyphs: Glyphs, logged: str) -> list[Text]:
         made = pages(self._groups(width, glyphs), height - 3)
         number = page_number(len(made), clock.monotonic() - self._began)
-        lines = [self._heading(width, glyphs), Text(), *made[number]]
+        lines = [framed(*self._title(), width, glyphs), Text(), *made[number]]
         lines = lines[: height - 1] + [Text()] * (height - 1 - len(lines))
         turn = f"page {number + 1} of {len(made)}" if len(made) > 1 else ""
         return [*lines, framed(logged or "Ctrl-C ends it", turn, width, glyphs)]
 
-    def _heading(self, width: int, glyphs: Glyphs) -> Text:
+    def _title(self) -> tuple[str, str]:
+        """Return what is shown, and of which time and place."""
         picked = "".join(f"  {name}:{value}" for name, value in self._settings.picked.items())
         span = f"{self._settings.seconds:g} s in buckets of {self._receiver.bucket_seconds:g} s, {self._source}"
-        return framed(f"{self._settings.template.title}{picked}", span, width, glyphs)
+        return safe(f"{self._settings.template.title}{picked}"), safe(span)
 
     def _groups(self, width: int, glyphs: Glyphs) -> list[Drawn]:
         # Before there was anything to receive, there is nothing to draw: a graph grows to its full time.

@@ -22,13 +22,15 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  demo    Put a little service under load, and show what its limits push.
-  listen  Show what arrives here in the place of a Datadog Agent.
+  dashboards  Templates of dashboards and monitors for Datadog.
+  demo        Put a service under load, and show what its limits push.
+  listen      Show what arrives here in the place of a Datadog Agent.
 
   Examples:
-    pushmetrics demo            a service under load, and what its limits push
-    pushmetrics listen          what your own service pushes to localhost:8125
-    pushmetrics listen --help   where else to listen, and how to show it
+    pushmetrics demo              a service under load, and what its limits push
+    pushmetrics listen            what your own service pushes to localhost:8125
+    pushmetrics listen --help     where else to listen, and how to show it
+    pushmetrics dashboards list   the templates for Datadog
 """
 
 DEMO_HELP = """\
@@ -190,9 +192,11 @@ def test_the_help_is_light() -> None:
             main()
         except SystemExit as end:
             assert not end.code
-        print(*sorted({"aiohttp", "datadog", "rich", "resource"} & {name.partition(".")[0] for name in sys.modules}))
+        heavy = {"aiohttp", "datadog", "datadog_api_client", "rich", "resource"}
+        print(*sorted(heavy & {name.partition(".")[0] for name in sys.modules}))
     """
-    for arguments in (["--help"], ["demo", "--help"], ["listen", "--help"], ["--version"]):
+    commands = (["demo"], ["listen"], ["dashboards"], ["dashboards", "push"], ["dashboards", "show"])
+    for arguments in (["--help"], ["--version"], *([*command, "--help"] for command in commands)):
         finished = run_python(code, *arguments)
 
         assert finished.returncode == 0, finished.stderr
@@ -213,6 +217,18 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(module: str, argu
     assert finished.stdout == ""
     assert finished.stderr == (
         f"Error: the command line needs {module}, which is not installed; run: pip install 'pushmetrics[cli]'\n"
+    )
+
+
+def test_datadogs_api_client_is_an_extra_of_its_own() -> None:
+    code = "import sys; sys.modules['datadog_api_client'] = None; from pushmetrics.cli import main; main()"
+
+    finished = run_python(code, "dashboards", "validate")
+
+    assert finished.returncode == 1
+    assert finished.stderr == (
+        "Error: the command line needs datadog_api_client, which is not installed; "
+        "run: pip install 'pushmetrics[cli,dashboards]'\n"
     )
 
 

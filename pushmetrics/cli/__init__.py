@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 # In click, \b keeps the lines of a paragraph apart.
 EXAMPLES = """\b
 Examples:
-  pushmetrics demo            a service under load, and what its limits push
-  pushmetrics listen          what your own service pushes to localhost:8125
-  pushmetrics listen --help   where else to listen, and how to show it
-  pushmetrics dashboards list the templates for Datadog
+  pushmetrics demo              a service under load, and what its limits push
+  pushmetrics listen            what your own service pushes to localhost:8125
+  pushmetrics listen --help     where else to listen, and how to show it
+  pushmetrics dashboards list   the templates for Datadog
 """
 
 

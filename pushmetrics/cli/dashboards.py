@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..catalog import LEVELS
+from ..errors import InvalidValueError
 from ..settings import DEFAULT_LEVEL, DEFAULT_NAMESPACE
 from .options import HostPort, Pair, Seconds
 from .shared import run
@@ -77,11 +78,16 @@ _templates = click.argument("templates", nargs=-1, metavar="[TEMPLATE]...")
 
 
 def _rendered(names: tuple[str, ...], namespace: str, level: str, notify: tuple[str, ...] = ()) -> list[Template]:
-    from ..dashboards import load, load_all
+    """Return the templates of these names, all if there are none; a file is taken as it is."""
+    from ..dashboards import load, load_all, load_file
     from ..dashboards.render import render
 
-    chosen = [load(name) for name in names] if names else load_all()
-    return render(chosen, namespace=namespace, level=level, notify=notify)
+    files = [load_file(Path(name)) for name in names if name.endswith(".json")]
+    chosen = [load(name) for name in names if not name.endswith(".json")] if names else load_all()
+    rendered = render(chosen, namespace=namespace, level=level, notify=notify)
+    if not rendered and not files:
+        raise InvalidValueError(f"at the level {level} nothing of {', '.join(names)} is sent; choose another level")
+    return rendered + files
 
 
 @dashboards.command("list")
@@ -100,7 +106,7 @@ def list_() -> None:
     run(program)
 
 
-@dashboards.command()
+@dashboards.command(short_help="Print a template for your namespace and level.")
 @_templates
 @_rendering
 @_notify
@@ -130,13 +136,14 @@ def render(templates: tuple[str, ...], output: Path | None, **options: Any) -> N
     run(program)
 
 
-@dashboards.command()
+@dashboards.command(short_help="Check templates against Datadog's schema and the catalogue.")
 @_templates
 @_rendering
 def validate(templates: tuple[str, ...], **options: Any) -> None:
     """Check templates against Datadog's own schema and the catalogue of metrics.
 
-    The exit status is 1 if something is wrong. It needs the extra "dashboards", Datadog's API client.
+    A TEMPLATE that ends in .json is a file of your own. The exit status is 1 if something is wrong. It needs the extra
+    "dashboards", Datadog's API client.
     """
 
     def program() -> int:
@@ -165,9 +172,11 @@ def validate(templates: tuple[str, ...], **options: Any) -> None:
 def push(templates: tuple[str, ...], dry_run: bool, **options: Any) -> None:
     """Create templates at Datadog, or update what was pushed before.
 
-    All of them, if no TEMPLATE is given. The account is that of DD_API_KEY, DD_APP_KEY and DD_SITE (datadoghq.com if
-    not set). What is there is known by its title and a mark, "managed_by:pushmetrics" for a monitor and a sentence in
-    the description of a dashboard; anything else is left alone. A second push changes nothing.
+    All of them, if no TEMPLATE is given; one that ends in .json is a file of your own, such as a rendered one with
+    other thresholds. The account is that of DD_API_KEY, DD_APP_KEY and DD_SITE (datadoghq.com if not set).
+
+    What is there is known by its title and a mark, "managed_by:pushmetrics" for a monitor and a sentence in the
+    description of a dashboard; anything else is left alone. A second push changes nothing.
     """
 
     def program() -> int:
@@ -192,7 +201,7 @@ def push(templates: tuple[str, ...], dry_run: bool, **options: Any) -> None:
     run(program, "it talks to Datadog's API")
 
 
-@dashboards.command(epilog=SHOW_EXAMPLES)
+@dashboards.command(short_help="Show a dashboard in the terminal.", epilog=SHOW_EXAMPLES)
 @click.argument("template")
 @_rendering
 @click.option("--demo", is_flag=True, help="Run the service of `pushmetrics demo` underneath.")

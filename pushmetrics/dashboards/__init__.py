@@ -5,6 +5,6 @@ A template is what Datadog's API takes, as plain dictionaries; nothing here make
 
 from __future__ import annotations
 
-from .templates import Template, load, load_all, names
+from .templates import Template, load, load_all, load_file, names
 
-__all__ = ["Template", "load", "load_all", "names"]
+__all__ = ["Template", "load", "load_all", "load_file", "names"]

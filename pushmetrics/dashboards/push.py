@@ -56,7 +56,11 @@ def plan(api: Api, templates: Sequence[Template]) -> list[Change]:
     the description of a dashboard. Anything else with that title is somebody's own and is left alone. Raises
     :class:`pushmetrics.PushmetricsError` when there are two that could be meant.
     """
-    dashboards = [summary for summary in api.dashboards() if MANAGED_MARK in str(summary.get("description"))]
+    for template in templates:
+        if not is_managed(template.kind, template.body):
+            mark = f"the sentence {MANAGED_MARK!r} in its description" if template.kind == "dashboard" else MANAGED_TAG
+            raise PushmetricsError(f"{template.name} has no mark, so it would be made anew each time; add {mark}")
+    dashboards = [summary for summary in api.dashboards() if is_managed("dashboard", summary)]
     monitors = api.monitors(MANAGED_TAG)
     changes = []
     for template in templates:
@@ -76,6 +80,13 @@ def plan(api: Api, templates: Sequence[Template]) -> list[Change]:
         diff = _diff(template, _of_interest(there, template.body))
         changes.append(Change(template=template, action="update" if diff else "keep", identifier=identifier, diff=diff))
     return changes
+
+
+def is_managed(kind: str, body: Body) -> bool:
+    """Return whether a dashboard, or its summary, or a monitor has the mark of what a push has made."""
+    if kind == "dashboard":
+        return MANAGED_MARK in str(body.get("description"))
+    return MANAGED_TAG in (body.get("tags") or ())
 
 
 def apply(api: Api, change: Change) -> None:

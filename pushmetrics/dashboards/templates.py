@@ -50,6 +50,25 @@ def load(name: str) -> Template:
     raise InvalidValueError(f"there is no template {name!r}; these are: {', '.join(names())}")
 
 
+def load_file(path: Path) -> Template:
+    """Return a template of your own: a file that was rendered and then changed, or an export without its ids.
+
+    Raises :class:`pushmetrics.PushmetricsError` (a ValueError) for what is no template, and OSError.
+    """
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InvalidValueError(f"{path} is no JSON: {error}") from None
+    if isinstance(body, dict):
+        if "title" in body and "widgets" in body:
+            return Template(path.stem, "dashboard", body)
+        if "name" in body and "query" in body:
+            return Template(path.stem, "monitor", body)
+    raise InvalidValueError(
+        f"{path} is no dashboard, with a title and widgets, and no monitor, with a name and a query"
+    )
+
+
 def load_all() -> list[Template]:
     """Return all templates, dashboards first."""
     return [load(name) for name in names()]

@@ -115,6 +115,23 @@ def test_two_that_could_be_meant_are_an_error_before_anything_is_written(api: Da
     assert fake.writes == []
 
 
+@pytest.mark.parametrize(
+    ("name", "unmarked", "complaint"),
+    [
+        ("limit_detail", {"description": "mine"}, "add the sentence 'Managed by pushmetrics' in its description"),
+        ("oldest_wait", {"tags": ["team:mine"]}, "add managed_by:pushmetrics"),
+    ],
+)
+def test_without_a_mark_nothing_is_pushed(
+    api: DatadogApi, fake: FakeDatadog, name: str, unmarked: dict[str, object], complaint: str
+) -> None:
+    template = load(name)
+
+    with pytest.raises(PushmetricsError, match=f"{name} has no mark, so it would be made anew each time; {complaint}"):
+        plan(api, [Template(name, template.kind, template.body | unmarked)])
+    assert fake.calls == []
+
+
 def test_an_account_with_many_dashboards_is_read_to_its_end(api: DatadogApi, fake: FakeDatadog) -> None:
     for number in range(2 * PAGE + 5):
         fake.add_dashboard({"title": f"number {number}", "description": None, "widgets": []})
