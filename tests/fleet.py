@@ -59,11 +59,15 @@ class Worker:
         self.sink = WorkerSink(receiver.feed, number)
         self.reporter = Reporter(registry=self.registry, sink=self.sink, **options)
         self.reporter._phase = PHASE  # A reporter chooses its own by chance.
+        self._limits: list[MeteredSemaphore] = []  # A registry does not keep them.
         self._tasks: list[asyncio.Task[None]] = []
 
     def limit(self, value: int, name: str = "calls", **more: Any) -> MeteredSemaphore:
+        """Make a limit that this process reports, and keep it."""
         settings = {"component": "api", "server": "s1"} | more
-        return MeteredSemaphore(value, limit_name=name, registry=self.registry, **settings)
+        limit = MeteredSemaphore(value, limit_name=name, registry=self.registry, **settings)
+        self._limits.append(limit)
+        return limit
 
     async def hold(self, limit: MeteredSemaphore, number: int) -> list[asyncio.Task[None]]:
         """Let so many tasks acquire the limit and keep it, or wait for it; returns them."""

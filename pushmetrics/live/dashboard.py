@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from rich.style import Style
 from rich.text import Text
 
 from ..dashboards.evaluate import Panel
@@ -21,6 +22,8 @@ PAGE_SECONDS = 6.0
 
 GAP = 3
 
+HEADING = Style(bold=True, underline=True)
+
 
 class Drawn(NamedTuple):
     """A group as it is drawn."""
@@ -33,7 +36,7 @@ class Drawn(NamedTuple):
 def drawn_groups(panels: Sequence[Panel], width: int, glyphs: Glyphs) -> list[Drawn]:
     """Return each group that has something to be drawn."""
     return [
-        Drawn(Text(cut(title, width, glyphs), style=STYLES["heading"]), rows)
+        Drawn(Text(cut(title, width, glyphs), style=HEADING), rows)
         for title, members in groupby(panels, lambda panel: panel.group)
         if (rows := _rows(list(members), width, glyphs))
     ]

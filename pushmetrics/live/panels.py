@@ -17,8 +17,9 @@ MOST_LINES = 6
 """How many lines of a graph are drawn, those that are the highest."""
 
 VALUE_WIDTH = 7
+TITLE_WIDTH = 16
 LABEL_SHARE = 0.4
-"""How much of the width the names of lines may take."""
+"""How much of the width the names of lines take."""
 
 PALETTES = {
     "cool": Style(color="blue"),
@@ -52,7 +53,7 @@ def panel_lines(panel: Panel, width: int, glyphs: Glyphs) -> list[Text]:
 
 
 def _title(panel: Panel, width: int, glyphs: Glyphs, right: str = "") -> Text:
-    text = Text(cut(panel.title, width - len(right) - 1, glyphs), style=STYLES["title"])
+    text = Text().append(cut(panel.title, width - len(right) - 1, glyphs), style=STYLES["title"])
     if right:
         text.append(" " * (width - size(text.plain) - len(right)))
         text.append(right, style=STYLES["heading"])
@@ -69,8 +70,8 @@ def _graph(panel: Panel, width: int, glyphs: Glyphs) -> Iterator[Text]:
         yield Text("no data", style=STYLES["quiet"])
         return
     labels = [_label(layer, group, several=len(panel.layers) > 1) for layer, group, _ in shown]
-    label_width = min(int(width * LABEL_SHARE), max(map(size, labels)))
-    cells = max(1, width - label_width - 2 * VALUE_WIDTH - 4)
+    label_width = int(width * LABEL_SHARE)  # The same for all, so that the same time is below itself.
+    cells = max(1, width - label_width - 2 * VALUE_WIDTH - 3)
     for (layer, _, points), label in zip(shown, labels, strict=True):
         starts = layer.lines.span.starts()
         last = points.get(starts[-1]) if starts else None
@@ -91,12 +92,12 @@ def _highest(layer: Layer) -> list[tuple[Group, dict[float, float]]]:
 
 def _sparks(values: Sequence[float | None], cells: int, top: float, glyphs: Glyphs) -> str:
     """Return a sparkline in `cells` cells; a gap is a space, and of several values in a cell the highest counts."""
-    per_cell = -(-len(values) // cells)
     text = ""
-    for place in range(0, len(values), per_cell):
-        known = [value for value in values[place : place + per_cell] if value is not None]
+    for cell in range(cells):
+        place, end = cell * len(values) // cells, (cell + 1) * len(values) // cells
+        known = [value for value in values[place : max(end, place + 1)] if value is not None]
         text += spark(max(known), top or 1.0, glyphs) if known else " "
-    return text.rjust(cells)
+    return text
 
 
 def _toplist(panel: Panel, width: int, glyphs: Glyphs) -> Iterator[Text]:
@@ -111,7 +112,7 @@ def _toplist(panel: Panel, width: int, glyphs: Glyphs) -> Iterator[Text]:
         for value, group in rows[: layer.most]:
             style = _style(panel, value)
             filled, track = bar(value / top if top > 0 else 0.0, bar_width, glyphs)
-            line = Text(f"{value_text(value, layer.unit):>{VALUE_WIDTH}} ", style=style)
+            line = Text().append(f"{value_text(value, layer.unit):>{VALUE_WIDTH}} ", style=style)
             line.append(filled, style=style).append(track, style=STYLES["track"])
             line.append(" " + cut(_label(layer, group, several=False), width - bar_width - VALUE_WIDTH - 2, glyphs))
             yield line
@@ -120,7 +121,8 @@ def _toplist(panel: Panel, width: int, glyphs: Glyphs) -> Iterator[Text]:
 def _number(panel: Panel, width: int, glyphs: Glyphs) -> Iterator[Text]:
     for layer in panel.layers:
         values = [value for points in layer.lines.points.values() for value in points.values()]
-        line = Text(pad(cut(panel.title, width - VALUE_WIDTH - 1, glyphs), 16), style=STYLES["title"])
+        title = pad(cut(panel.title, width - VALUE_WIDTH - 1, glyphs), TITLE_WIDTH)
+        line = Text().append(title, style=STYLES["title"])
         if values:
             line.append(f"{value_text(values[0], layer.unit):>{VALUE_WIDTH}}", style=_style(panel, values[0]))
         else:
@@ -136,5 +138,7 @@ def _style(panel: Panel, value: float) -> Style:
 
 
 def _label(layer: Layer, group: Group, *, several: bool) -> str:
-    names = " ".join(safe(value) for value in group if value != NOT_THERE)
+    # What is picked to see more of it comes first, since the end may be cut off.
+    tags = sorted(zip(layer.lines.by, group, strict=True), key=lambda tag: tag[0] != "limit_name")
+    names = " ".join(safe(value) for _, value in tags if value != NOT_THERE)
     return f"{names} {layer.label}" if names and several else names or layer.label

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from fleet import Fleet
 
-from pushmetrics import AdmissionTimeoutError
+from pushmetrics import AdmissionTimeoutError, MeteredSemaphore
 from pushmetrics.catalog import LEVELS
 from pushmetrics.dashboards import load, load_all
 from pushmetrics.dashboards.evaluate import State, monitor_states
@@ -32,7 +32,12 @@ class Watch:
         """Let so many minutes pass; return the states at their end."""
         for _ in range(number):
             await self._fleet.buckets(MINUTE)
-            self.states = monitor_states(self._body, self._fleet.receiver, self._fleet.now, self.states)
+            self.look()
+        return self.states
+
+    def look(self) -> dict[tuple[str, ...], State]:
+        """Return the states of this moment."""
+        self.states = monitor_states(self._body, self._fleet.receiver, self._fleet.now, self.states)
         return self.states
 
 
@@ -96,10 +101,10 @@ async def test_time_outs_alert_and_zeros_let_it_recover() -> None:
         assert await watch.minutes(5) == {CALLS: "OK"}
 
 
-async def time_out(limit: object, number: int) -> None:
+async def time_out(limit: MeteredSemaphore, number: int) -> None:
     for _ in range(number):
         with pytest.raises(AdmissionTimeoutError):
-            await limit.acquire(timeout=0)  # type: ignore[attr-defined]  # A MeteredSemaphore.
+            await limit.acquire(timeout=0)
 
 
 async def test_an_old_waiter_warns_then_alerts_and_is_forgotten() -> None:
@@ -110,25 +115,22 @@ async def test_an_old_waiter_warns_then_alerts_and_is_forgotten() -> None:
         assert await watch.minutes(1) == {CALLS: "OK"}
 
         tasks = await worker.hold(limit, 2)
-        await fleet.buckets(2)
-        assert (await watch.minutes(0)) == {CALLS: "OK"}
-        watch.states = monitor_states(load_for(watch), fleet.receiver, fleet.now, watch.states)
-        assert watch.states == {CALLS: "Warn"}
+        await fleet.buckets(1)
+        assert watch.look() == {CALLS: "OK"}
+        await fleet.buckets(1)
+        assert watch.look() == {CALLS: "Warn"}
         assert await watch.minutes(1) == {CALLS: "Alert"}
 
         await worker.let_go(tasks)
         assert await watch.minutes(6) == {CALLS: "OK"}
 
 
-def load_for(watch: Watch) -> dict[str, object]:
-    return watch._body
-
-
 async def test_a_reporter_that_falls_silent_is_no_data_and_comes_back() -> None:
     fleet, watch = fleet_and_watch("reporter_silent")
     reporters = ("prod", "x")
     async with fleet:
-        limits = [worker.limit(1) for worker in fleet.workers]
+        for worker in fleet.workers:
+            worker.limit(1)
         assert await watch.minutes(1) == {reporters: "OK"}
 
         fleet.workers[0].sink.silent = True  # The other one goes on.
@@ -140,7 +142,6 @@ async def test_a_reporter_that_falls_silent_is_no_data_and_comes_back() -> None:
         for worker in fleet.workers:
             worker.sink.silent = False
         assert await watch.minutes(1) == {reporters: "OK"}
-        assert len(limits) == 2
 
 
 async def test_a_reporter_without_a_limit_alerts() -> None:
@@ -173,14 +174,13 @@ async def test_each_limit_alerts_for_itself() -> None:
     fleet, watch = fleet_and_watch("limit_saturated", workers=1)
     async with fleet:
         worker = fleet.workers[0]
-        full, free = worker.limit(1, "full"), worker.limit(1, "free", server=None)
-        await worker.hold(full, 2)
+        worker.limit(1, "free", server=None)
+        await worker.hold(worker.limit(1, "full"), 2)
 
         assert await watch.minutes(6) == {
             ("api", "full", "s1", "prod", "x"): "Alert",
             ("api", "free", "N/A", "prod", "x"): "OK",
         }
-        assert free.active == 0
 
 
 def test_at_a_level_that_does_not_send_it_a_monitor_is_left_out() -> None:

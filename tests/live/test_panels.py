@@ -14,6 +14,8 @@ from pushmetrics.live.text import ASCII, UNICODE, size
 from pushmetrics.query.lines import NO_TIME, Lines, Span
 
 SPAN = Span(0.0, 80.0, 10.0)
+WIDTH = 41
+"""At which a point of the span has one cell."""
 
 
 def layer(points: dict[tuple[str, ...], list[float | None]], **more: Any) -> Layer:
@@ -24,14 +26,15 @@ def layer(points: dict[tuple[str, ...], list[float | None]], **more: Any) -> Lay
     }
     fields = {"label": "queued", "display": "line", "palette": "semantic", "unit": "task"} | more
     span = NO_TIME if fields["display"] in {"toplist", "query_value"} else SPAN
-    return Layer(lines=Lines(by=("limit_name",), points=lines, span=span), **fields)
+    by = ("limit_name",) if any(points) else ()
+    return Layer(lines=Lines(by=by, points=lines, span=span), **fields)
 
 
 def panel(*layers: Layer, kind: str = "timeseries", **more: Any) -> Panel:
     return Panel(**{"kind": kind, "title": "Queue depth", "group": "Queues", "layers": layers} | more)
 
 
-def drawn(one: Panel, width: int = 60, glyphs: Any = UNICODE) -> list[str]:
+def drawn(one: Panel, width: int = WIDTH, glyphs: Any = UNICODE) -> list[str]:
     lines = panel_lines(one, width, glyphs)
     assert all(size(line.plain) <= width for line in lines)
     return [line.plain.rstrip() for line in lines]
@@ -41,10 +44,16 @@ def test_a_graph_has_a_sparkline_its_newest_and_its_highest_value() -> None:
     lines = drawn(panel(layer({("calls",): [0, 1, 2, 3, 4, 5, 6, None], ("N/A",): [0, 0, 0, 0, 0, 0, 0, 3]})))
 
     assert lines == [
-        "Queue depth                                      now     max",
-        "calls                              ▁▂▃▄▅▆▇                6",
-        "queued                             ▁▁▁▁▁▁▁▄       3       3",
+        "Queue depth                   now     max",
+        "calls            ▁▂▃▄▅▆▇                6",
+        "queued           ▁▁▁▁▁▁▁▄       3       3",
     ]
+
+
+def test_many_points_share_a_cell_and_few_have_several() -> None:
+    many = panel(layer({("calls",): [0, 0, 0, 6, 6, None, None, None]}))
+
+    assert [drawn(many, width)[1].split()[1] for width in (34, 55)] == ["▁▇▇", "▁▁▁▁▁▁▇▇▇▇"]
 
 
 def test_lines_share_a_scale_and_are_told_apart() -> None:
@@ -89,7 +98,7 @@ def test_a_top_list_is_sorted_and_has_the_colours_of_its_formats() -> None:
     lines = panel_lines(panel(top, kind="toplist", formats=formats), 40, UNICODE)
 
     assert [line.plain for line in lines] == ["Queue depth", "   150% ▆▆▆▆▆▆▆▆▆▆ high", "    90% ▆▆▆▆▆▆▁▁▁▁ middle"]
-    assert [str(line.style) for line in lines[1:]] == ["bold red", "yellow"]
+    assert [{str(span.style) for span in line.spans} - {"dim"} for line in lines[1:]] == [{"bold red"}, {"yellow"}]
 
 
 def test_a_number_stands_beside_its_title() -> None:
