@@ -13,9 +13,6 @@ from pushmetrics import AdmissionTimeoutError, MeteredSemaphore, QueueFullError,
 UPSTREAM_SECONDS = (0.3, 0.8)
 """What the model behind the server takes to answer."""
 
-MAX_QUEUE_DEPTH = 64
-"""How many requests may wait; one more is refused at once. The demo's own load does not reach it by default."""
-
 RIGHT_ANSWERS = 0.85
 """How often the model is right."""
 
@@ -23,17 +20,20 @@ RIGHT_ANSWERS = 0.85
 class ModelServer:
     """Passes questions on to a model, `limit` at a time.
 
-    A request that is not admitted within `admission_timeout` seconds, or finds the queue full, is answered with 503.
+    A request that is not admitted within `admission_timeout` seconds, or that finds `max_queue_depth` others in the
+    queue, is answered with 503.
     """
 
-    def __init__(self, limit: int, admission_timeout: float, registry: Registry) -> None:
+    def __init__(
+        self, limit: int, admission_timeout: float, registry: Registry, *, max_queue_depth: int | None = None
+    ) -> None:
         self.limit = MeteredSemaphore(
             limit,
             component="model_server",
             limit_name="upstream_requests",
             server="policy_model",
             admission_timeout=admission_timeout,
-            max_queue_depth=MAX_QUEUE_DEPTH,
+            max_queue_depth=max_queue_depth,
             registry=registry,
         )
         application = web.Application()

@@ -50,7 +50,9 @@ class Run:
 
 async def run_service(level: str, namespace: str) -> Run:
     registry = Registry()
-    driver, server, verifier = RolloutDriver(6, registry), ModelServer(2, 0.4, registry), Verifier(1, registry)
+    driver, verifier = RolloutDriver(6, registry), Verifier(1, registry)
+    # Only a limit with a bounded queue has rejections, and only one with a timeout has time-outs.
+    server = ModelServer(2, 0.4, registry, max_queue_depth=3)
     async with Receiver(bucket_seconds=BUCKET) as receiver:
         host, port = await receiver.listen_udp("127.0.0.1", 0)
         reporter = Reporter(
@@ -188,6 +190,7 @@ async def test_a_known_load_has_the_right_values(number: int) -> None:
         for name in DASHBOARDS:
             panels = evaluate_dashboard(load(name).body, fleet.receiver, fleet.now, 30)
             by_title |= {(name, panel.title): panel for panel in panels}
+            assert empty(panels) == []
         overview = {title: panel for (name, title), panel in by_title.items() if name == "concurrency_limits"}
         detail = {title: panel for (name, title), panel in by_title.items() if name == "limit_detail"}
 
