@@ -59,7 +59,7 @@ METADATA_COLUMNS = [
 ]
 """https://docs.datadoghq.com/developers/integrations/check_references/#metrics-metadata-file"""
 
-_METADATA_TYPES = {GAUGE: "gauge", COUNT: "count", DISTRIBUTION: "gauge"}
+_METADATA_TYPES = {GAUGE: "gauge", COUNT: "count", DISTRIBUTION: "gauge"}  # Their list has no distribution.
 _UNIT_IN_TITLE = re.compile(
     r"%|\b(ms|milliseconds?|seconds?|sec|percent|tasks?|timeouts?|errors?|/s)\b|\[.*\]", re.IGNORECASE
 )
