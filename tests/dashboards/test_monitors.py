@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from fleet import Fleet
+from pretend_workers import Fleet
 
 from pushmetrics import AdmissionTimeoutError, MeteredSemaphore
 from pushmetrics.catalog import LEVELS

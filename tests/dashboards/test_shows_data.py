@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 import pytest
-from fleet import PHASE, Fleet, Worker
+from pretend_workers import PHASE, Fleet, Worker
 
 from pushmetrics import AdmissionTimeoutError, MeteredSemaphore, QueueFullError, Registry, Reporter, clock
 from pushmetrics.catalog import LEVELS, metrics_at
