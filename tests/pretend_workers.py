@@ -1,7 +1,4 @@
-"""Worker processes in one process: each has a registry and a reporter of its own, and all feed one receiver.
-
-What a worker slot would add is added on the way: slot 0 has no tag, slot n has ``worker:n``.
-"""
+"""Worker processes in one process: each has a registry and a reporter of its own, and all feed one receiver."""
 
 from __future__ import annotations
 
@@ -24,9 +21,8 @@ PHASE = 6.0
 class WorkerSink:
     """Writes the lines of a worker."""
 
-    def __init__(self, feed: Callable[[bytes], None], worker: int) -> None:
+    def __init__(self, feed: Callable[[bytes], None]) -> None:
         self._feed = feed
-        self._tags = (f"worker:{worker}",) if worker else ()
         self.silent = False
 
     async def push(self, samples: Iterator[Sample]) -> Delivery:
@@ -37,7 +33,7 @@ class WorkerSink:
             values = [*sample.values, *sample.waits]
             names = [*descriptor.names, *[descriptor.names[-1]] * (len(values) - len(descriptor.names))]
             kinds = [*descriptor.kinds, *[descriptor.kinds[-1]] * (len(values) - len(descriptor.kinds))]
-            tags = ",".join((*descriptor.tags, *self._tags))
+            tags = ",".join(descriptor.tags)
             self._feed(
                 "\n".join(
                     f"{descriptor.namespace}.{name}:{value:g}|{kind}{'|#' if tags else ''}{tags}"
@@ -56,8 +52,8 @@ class Worker:
 
     def __init__(self, receiver: Receiver, number: int, options: dict[str, Any]) -> None:
         self.registry = Registry()
-        self.sink = WorkerSink(receiver.feed, number)
-        self.reporter = Reporter(registry=self.registry, sink=self.sink, **options)
+        self.sink = WorkerSink(receiver.feed)
+        self.reporter = Reporter(registry=self.registry, sink=self.sink, worker=number, **options)
         self.reporter._phase = PHASE  # A reporter chooses its own by chance.
         self._limits: list[MeteredSemaphore] = []  # A registry does not keep them.
         self._tasks: list[asyncio.Task[None]] = []
