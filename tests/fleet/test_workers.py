@@ -8,18 +8,34 @@ import pytest
 
 from fleet.capture import Capture
 from fleet.programs import Gym, free_port
-from fleet.recipe import answer, policy, posted
+from fleet.recipe import answer, posted
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 
 MODEL = ("component:model_server", "limit_name:upstream_requests", "server:policy_model")
 PORT = free_port()
 REQUESTS = 12
+ASKED = {"messages": [{"role": "user", "content": "hello"}]}
 
 
 @pytest.fixture(scope="module")
 def gym(tmp_path_factory: pytest.TempPathFactory, stand_in: str, capture: Capture) -> Iterator[Gym]:
-    settings = policy(stand_in, max_concurrent_requests=1, num_workers=2, host="127.0.0.1", port=PORT)
+    settings = {
+        "policy_model": {
+            "responses_api_models": {
+                "inference_provider": {  # In 0.7.0 openai_model can not have several workers.
+                    "entrypoint": "app.py",
+                    "host": "127.0.0.1",
+                    "port": PORT,
+                    "num_workers": 2,
+                    "base_url": stand_in,
+                    "api_key": "none",
+                    "model": "stand-in",
+                    "num_concurrent_requests": 1,
+                }
+            }
+        }
+    }
     with Gym(tmp_path_factory.mktemp("workers"), capture.url, more=settings) as gym:
         yield gym.start()
 
