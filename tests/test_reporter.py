@@ -39,6 +39,14 @@ class TimedSink(MemorySink):
         return await super().push(samples)
 
 
+class Hanging(RecordingSink):
+    """Never comes to the end of a push."""
+
+    async def push(self, samples: Iterator[Sample]) -> Delivery:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets that event")
+
+
 class TestTicks:
     async def test_the_first_flush_is_at_start_and_the_others_once_in_each_bucket(self) -> None:
         with ManualClock(wall=1_800_000_003.7) as clock:
@@ -430,11 +438,6 @@ class TestWhenTheLoopEnds:
     def test_a_sink_that_hangs_does_not_hold_the_end_up(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        class Hanging(RecordingSink):
-            async def push(self, samples: Iterator[Sample]) -> Delivery:
-                await asyncio.Event().wait()
-                raise AssertionError("nobody sets that event")
-
         monkeypatch.setattr("pushmetrics.reporter.CLOSE_SECONDS", 0.05)
         sink = Hanging()
 
@@ -496,11 +499,6 @@ class TestWhenSomethingGoesWrong:
     async def test_a_sink_that_hangs_does_not_hold_the_program_up(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        class Hanging(RecordingSink):
-            async def push(self, samples: Iterator[Sample]) -> Delivery:
-                await asyncio.Event().wait()
-                raise AssertionError("nobody sets that event")
-
         monkeypatch.setattr("pushmetrics.reporter.CLOSE_SECONDS", 0.05)
         sink = Hanging()
         async with asyncio.timeout(5):
@@ -511,11 +509,6 @@ class TestWhenSomethingGoesWrong:
         assert "did not end within" in caplog.text
 
     async def test_a_close_that_is_cancelled_leaves_no_task_behind(self) -> None:
-        class Hanging(RecordingSink):
-            async def push(self, samples: Iterator[Sample]) -> Delivery:
-                await asyncio.Event().wait()
-                raise AssertionError("nobody sets that event")
-
         before = asyncio.all_tasks()
         sink = Hanging()
         reporter = Reporter(registry=Registry(), sink=sink)

@@ -39,10 +39,6 @@ def slot_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SlotFiles:
     return files
 
 
-class Other:
-    """A holder of slots beside the reporter's, as another process is."""
-
-
 GROUP = b"gym.concurrency\0component:api\0"
 """That of the limits below, without a server."""
 
@@ -227,19 +223,25 @@ class TestFixed:
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def go_on(slot_files: SlotFiles, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """No slot is taken before this is set, and a flush does not wait for long."""
+    go_on = threading.Event()
+    take = slot_files.take
+
+    def slow_take(group: bytes, holder: object) -> Any:
+        go_on.wait()
+        return take(group, holder)
+
+    monkeypatch.setattr(slot_files, "take", slow_take)
+    monkeypatch.setattr("pushmetrics.workers.WAIT_SECONDS", 0.01)
+    return go_on
+
+
 class TestTakingThem:
     async def test_the_loop_is_not_held_up_and_nothing_is_sent_before_its_tag_is_known(
-        self, slot_files: SlotFiles, monkeypatch: pytest.MonkeyPatch
+        self, go_on: threading.Event
     ) -> None:
-        go_on = threading.Event()
-        take = slot_files.take
-
-        def slow_take(group: bytes, holder: object) -> Any:
-            go_on.wait()
-            return take(group, holder)
-
-        monkeypatch.setattr(slot_files, "take", slow_take)
-        monkeypatch.setattr("pushmetrics.workers.WAIT_SECONDS", 0.01)
         registry, sink = Registry(), SharedSink()
         limit = limit_of(registry)
         async with Reporter(registry=registry, sink=sink) as reporter:
@@ -261,20 +263,11 @@ class TestTakingThem:
             assert (await reporter.flush()).series == len(limits)
 
     async def test_a_file_system_that_hangs_costs_the_tag_and_not_the_metrics(
-        self, slot_files: SlotFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self, go_on: threading.Event, new_process: NewProcess, caplog: pytest.LogCaptureFixture
     ) -> None:
-        go_on = threading.Event()
-        take = slot_files.take
-
-        def hanging_take(group: bytes, holder: object) -> Any:
-            go_on.wait()
-            return take(group, holder)
-
-        monkeypatch.setattr(slot_files, "take", hanging_take)
-        monkeypatch.setattr("pushmetrics.workers.WAIT_SECONDS", 0.01)
-        registry, sink, other = Registry(), SharedSink(), Other()
+        registry, sink = Registry(), SharedSink()
         limit = limit_of(registry)
-        take(GROUP, other)
+        new_process().take(GROUP)
         with ManualClock() as clock:
             async with Reporter(registry=registry, sink=sink) as reporter:
                 await reporter.flush()
