@@ -267,6 +267,7 @@ class Reporter:
                 await self._close_sink(self._sink)
                 await self._workers.aclose(CLOSE_SECONDS * 0.05)
             finally:
+                self._workers = self._new_workers()  # Those before may be giving their slots back for a while yet.
                 self._registry.detach(self)
                 self._closing = False
 

@@ -15,6 +15,7 @@ import pytest
 from pushmetrics import MemorySink, MeteredSemaphore, Registry, Reporter
 from pushmetrics.slots import SlotFiles
 from pushmetrics.testing import ManualClock, RecordingSink
+from pushmetrics.workers import Workers
 
 if TYPE_CHECKING:
     from slot_process import NewProcess
@@ -278,6 +279,30 @@ class TestTakingThem:
 
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         assert workers_in(sink, "active") == {None}, "nor does a tag come later, when the others have it"
+        assert limit in registry
+
+    async def test_slots_that_are_given_back_late_are_not_those_of_the_next_start(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        go_on, given_back = threading.Event(), threading.Event()
+        give_all_back = Workers._give_all_back
+
+        def give_all_back_late(workers: Workers) -> None:  # As a thread does that has its turn late.
+            go_on.wait()
+            give_all_back(workers)
+            given_back.set()
+
+        monkeypatch.setattr(Workers, "_give_all_back", give_all_back_late)
+        registry = Registry()
+        limit = limit_of(registry)
+        reporter = Reporter(registry=registry, sink=SharedSink())
+        async with reporter:
+            await reporter.flush()
+        async with reporter:
+            await reporter.flush()
+            go_on.set()
+            await asyncio.to_thread(given_back.wait)
+            assert (await reporter.flush()).series == 1
         assert limit in registry
 
 
