@@ -49,7 +49,6 @@ class Gym:
         self.folder = folder
         self._sink = sink
         self._mark = uuid.uuid4().hex
-        self._servers: subprocess.Popen[bytes] | None = None
         self._log = folder / "servers.log"
         self._configs = [*configs, str(folder / "more.yaml")]
         environments = folder / "environments"
@@ -76,10 +75,7 @@ class Gym:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.stop()
-        finally:
-            self._end_all()
+        self.end_all()
 
     def start(self) -> Self:
         """Start the servers, and return when all of them are ready."""
@@ -88,7 +84,7 @@ class Gym:
         ):  # In the background of a shell; children would inherit it.
             signal.signal(signal.SIGINT, signal.default_int_handler)
         with self._log.open("wb") as log:
-            self._servers = subprocess.Popen(
+            servers = subprocess.Popen(
                 self._command("env", "start"),
                 cwd=self.folder,
                 env=self._environment(),
@@ -99,19 +95,10 @@ class Gym:
             )
         end = time.monotonic() + START_SECONDS
         while "servers ready! Polling" not in self.printed():
-            if self._servers.poll() is not None or time.monotonic() > end:
+            if servers.poll() is not None or time.monotonic() > end:
                 raise AssertionError(f"the servers did not start:\n{self.printed()[-6000:]}")
             time.sleep(0.1)
         return self
-
-    def stop(self) -> None:
-        """Stop the servers as Ctrl-C does, so that they shut down in order."""
-        if self._servers is None:
-            return
-        self._servers.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            self._servers.wait(STOP_SECONDS)
-        self._end_all()
 
     def stop_server(self, name: str) -> None:
         """Stop one server, and wait until it has ended. It has the time that it needs; nemo-gym gives it a second."""
@@ -153,7 +140,7 @@ class Gym:
             "XDG_RUNTIME_DIR": str(self.folder),  # Where workers are told apart: not from those of another run.
         }
 
-    def _end_all(self) -> None:
+    def end_all(self) -> None:
         """Kill what is left of everything that was started, and wait until it is gone."""
         left = list(self._all())
         for process in left:

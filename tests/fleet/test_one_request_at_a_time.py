@@ -103,7 +103,6 @@ def test_a_server_that_stops_says_what_it_did_last(gym: Gym, capture: Capture) -
     held.close()
     assert capture.values("active", *MODEL)[-1] == 0
     assert capture.total("admissions_total", *MODEL, since=began) == 1
-    gym.stop()
     assert "pushmetrics:" not in gym.printed()
 
 
@@ -117,6 +116,7 @@ def test_reverification(gym: Gym, capture: Capture) -> None:
         "again.jsonl",
     ]
 
+    gym.end_all()  # It starts servers of its own, at the same ports.
     gym.run("eval", "reverify", *files, "--force", "--concurrency", "2")
 
     assert len((gym.folder / "unsafe_again.jsonl").read_text().splitlines()) == 3
