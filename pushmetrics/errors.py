@@ -28,6 +28,10 @@ class InvalidValueError(PushmetricsError, ValueError):
     """An argument of the right type has a value outside its range."""
 
 
+class QueryError(InvalidValueError):
+    """A query is outside of the subset of Datadog's language that is evaluated here."""
+
+
 class InvalidTypeError(PushmetricsError, TypeError):
     """An argument has the wrong type."""
 

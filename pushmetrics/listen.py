@@ -74,7 +74,7 @@ async def _listen(settings: ListenSettings, output: Output) -> None:
     stop = asyncio.Event()
     with set_by_signals(stop):
         async with Receiver(bucket_seconds=settings.bucket) as receiver:
-            addresses = await _open(receiver, settings)
+            addresses = await open_sockets(receiver, settings)
             try:
                 output.begin(receiver, addresses)
                 await _show(output, stop, settings.duration)
@@ -93,8 +93,8 @@ async def _show(output: Output, stop: asyncio.Event, duration: float | None) -> 
         await pause(stop, wait if end is None else min(wait, end - now()))
 
 
-async def _open(receiver: Receiver, settings: ListenSettings) -> list[str]:
-    """Open all sockets; return their addresses."""
+async def open_sockets(receiver: Receiver, settings: ListenSettings) -> list[str]:
+    """Open all sockets; return their addresses. Raises :class:`PushmetricsError` for one that can not be opened."""
     addresses = []
     udp = settings.udp
     if not (udp or settings.unix or settings.unixstream):

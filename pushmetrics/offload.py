@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
-_under_way: set[asyncio.Future[Any]] = set()
+_under_way: dict[asyncio.Future[Any], str] = {}
 
 
 def offload(work: Callable[[], _T], name: str) -> asyncio.Future[_T]:
@@ -39,18 +39,18 @@ def offload(work: Callable[[], _T], name: str) -> asyncio.Future[_T]:
             error = failure
         with suppress(RuntimeError):  # The loop was closed meanwhile.
             loop.call_soon_threadsafe(settle, result, error)
-        _under_way.discard(future)
+        _under_way.pop(future, None)
 
-    _under_way.add(future)
+    _under_way[future] = name
     try:
         threading.Thread(target=run, name=name, daemon=True).start()
     except RuntimeError as error:  # Too many of them, or the interpreter is shutting down.
         settle(None, OSError(str(error)))
-        _under_way.discard(future)
+        _under_way.pop(future, None)
     return future
 
 
-def under_way() -> list[asyncio.Future[Any]]:
-    """Return the futures of all work that was started in the running loop and has not ended."""
+def under_way(name: str) -> list[asyncio.Future[Any]]:
+    """Return the futures of all work of this name that was started in the running loop and has not ended."""
     loop = asyncio.get_running_loop()
-    return [future for future in list(_under_way) if future.get_loop() is loop]
+    return [future for future, its_name in list(_under_way.items()) if its_name == name and future.get_loop() is loop]

@@ -89,8 +89,9 @@ class Member(weakref.ref[Limit]):
             queue_peak = queue_depth
         contended_ms = 0
         if counters.contended_since is not None or counters.contended_seconds:
-            contended_ms, self.contended_ms = -self.contended_ms, counters.contended_ms(now)
-            contended_ms += self.contended_ms
+            # A spell may have ended a little before `now`, by a thread that had to wait: less is there than was seen.
+            contended_ms, self.contended_ms = self.contended_ms, max(self.contended_ms, counters.contended_ms(now))
+            contended_ms = self.contended_ms - contended_ms
         return (
             slots,
             active,

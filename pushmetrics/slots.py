@@ -82,6 +82,8 @@ class SlotFiles:
                 import fcntl
 
                 fcntl.lockf(self._files[slot.file], fcntl.LOCK_UN, 1, slot.byte)
+                if not self._holders:
+                    self._close()  # Nothing is left that this would unlock.
 
     def look_after(self) -> int:
         """Show those who clean temporary files that ours are in use, and return the generation.

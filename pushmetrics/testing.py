@@ -20,6 +20,7 @@ from . import clock
 from .model import Delivery, Sample
 from .offload import under_way
 from .sinks import MemorySink
+from .workers import THREAD_NAME
 
 __all__ = ["ManualClock", "RecordingSink"]
 
@@ -98,9 +99,9 @@ class ManualClock:
 
 
 async def _settle() -> None:
-    """Give the loop the turns that a flush into memory needs, and what is done off the loop the time."""
+    """Give the loop the turns that a flush into memory needs, and worker slots the time that they take."""
     for _ in range(20):
-        if work := under_way():
+        if work := under_way(THREAD_NAME):
             await asyncio.wait(work, timeout=1)
         await asyncio.sleep(0)
 

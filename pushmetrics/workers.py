@@ -18,6 +18,8 @@ from .slots import Slot, slot_files
 
 logger = logging.getLogger("pushmetrics")
 
+THREAD_NAME = "pushmetrics-workers"
+
 WAIT_SECONDS = 1.0
 """How long a flush waits for the slots of new groups. What has none by then is in the next flush: sent without a tag,
 it would overwrite another worker's gauges."""
@@ -83,7 +85,7 @@ class Workers:
             self._look, self._version = None, -1
         if self._look is None and (registry.version != self._version or now - self._looked_at > LOOK_SECONDS):
             self._version, self._looked_at, self._progress_at = registry.version, now, now
-            self._look = offload(lambda: self._take_and_give_back(registry.tags()), "pushmetrics-workers")
+            self._look = offload(lambda: self._take_and_give_back(registry.tags()), THREAD_NAME)
         if self._look is None:
             return
         # Not by the clock that a test may have stopped: the thread goes on by real time.
@@ -100,7 +102,7 @@ class Workers:
         """Give all slots back, in `timeout` seconds or later in the background. Never raises."""
         if self._auto and self._version >= 0:
             self._version = -1
-            await asyncio.wait([offload(self._give_all_back, "pushmetrics-workers")], timeout=timeout)
+            await asyncio.wait([offload(self._give_all_back, THREAD_NAME)], timeout=timeout)
 
     def _take_and_give_back(self, all_tags: Iterable[Tags]) -> None:
         """Hold exactly the slots of the series with these tags. Runs in a thread while the loop reads ``_tags``."""

@@ -22,17 +22,18 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  demo    Put a little service under load, and show what its limits push.
-  doctor  Say whether what you push arrives, and if not, why.
-  listen  Show what arrives here in the place of a Datadog Agent.
-  run     Run a program as it is, and report its limits.
+  dashboards  Templates of dashboards and monitors for Datadog.
+  demo        Put a service under load, and show what its limits push.
+  doctor      Say whether what you push arrives, and if not, why.
+  listen      Show what arrives here in the place of a Datadog Agent.
+  run         Run a program as it is, and report its limits.
 
   Examples:
-    pushmetrics demo            a service under load, and what its limits push
-    pushmetrics listen          what your own service pushes to localhost:8125
-    pushmetrics doctor          what is wrong with the settings or the Agent
-    pushmetrics listen --help   where else to listen, and how to show it
-    pushmetrics run -- COMMAND  the limits of a program that does not know of it
+    pushmetrics demo              a service under load, and what its limits push
+    pushmetrics listen            what your own service pushes to localhost:8125
+    pushmetrics doctor            what is wrong with the settings or the Agent
+    pushmetrics run -- COMMAND    the limits of a program that does not know of it
+    pushmetrics dashboards list   the templates for Datadog
 """
 
 DEMO_HELP = """\
@@ -260,10 +261,13 @@ def test_the_help_is_light() -> None:
             main()
         except SystemExit as end:
             assert not end.code
-        print(*sorted({"aiohttp", "datadog", "rich", "resource"} & {name.partition(".")[0] for name in sys.modules}))
+        heavy = {"aiohttp", "datadog", "datadog_api_client", "rich", "resource"}
+        print(*sorted(heavy & {name.partition(".")[0] for name in sys.modules}))
     """
     for arguments in (
         ["--help"],
+        ["dashboards", "--help"],
+        ["dashboards", "push", "--help"],
         ["demo", "--help"],
         ["doctor", "--help"],
         ["listen", "--help"],
@@ -297,6 +301,18 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(module: str, argu
     assert finished.stdout == ""
     assert finished.stderr == (
         f"Error: the command line needs {module}, which is not installed; run: pip install 'pushmetrics[cli]'\n"
+    )
+
+
+def test_datadogs_api_client_is_an_extra_of_its_own() -> None:
+    code = "import sys; sys.modules['datadog_api_client'] = None; from pushmetrics.cli import main; main()"
+
+    finished = run_python(code, "dashboards", "validate")
+
+    assert finished.returncode == 1
+    assert finished.stderr == (
+        "Error: the command line needs datadog_api_client, which is not installed; "
+        "run: pip install 'pushmetrics[cli,dashboards]'\n"
     )
 
 

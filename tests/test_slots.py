@@ -69,6 +69,17 @@ class TestInOneProcess:
         assert new_process().take(b"a") == 0
         assert files.take(b"a", holder).number == 2
 
+    def test_when_the_last_one_is_given_back_nothing_stays_open(self, runtime_directory: Path) -> None:
+        files = SlotFiles()
+        holder = Holder()
+        slots = [files.take(group, holder) for group in (b"a", b"b", b"c")]
+        for slot in slots:
+            assert files._files
+            files.give_back(slot, holder)
+
+        assert files._files == {}
+        assert files.take(b"a", holder).number == 0
+
     def test_a_holder_that_is_gone_holds_nothing(self) -> None:
         files = SlotFiles()
         holder = Holder()

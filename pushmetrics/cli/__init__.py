@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 # In click, \b keeps the lines of a paragraph apart.
 EXAMPLES = """\b
 Examples:
-  pushmetrics demo            a service under load, and what its limits push
-  pushmetrics listen          what your own service pushes to localhost:8125
-  pushmetrics doctor          what is wrong with the settings or the Agent
-  pushmetrics listen --help   where else to listen, and how to show it
-  pushmetrics run -- COMMAND  the limits of a program that does not know of it
+  pushmetrics demo              a service under load, and what its limits push
+  pushmetrics listen            what your own service pushes to localhost:8125
+  pushmetrics doctor            what is wrong with the settings or the Agent
+  pushmetrics run -- COMMAND    the limits of a program that does not know of it
+  pushmetrics dashboards list   the templates for Datadog
 """
 
 
@@ -37,6 +37,7 @@ def command_line() -> click.Group:
     """Return all commands; raises ModuleNotFoundError where click is not installed."""
     import click
 
+    from .dashboards import dashboards
     from .demo import demo
     from .doctor import doctor
     from .listen import listen
@@ -47,6 +48,7 @@ def command_line() -> click.Group:
     def pushmetrics() -> None:
         """See the state of every asyncio concurrency limit on a Datadog dashboard."""
 
+    pushmetrics.add_command(dashboards)
     pushmetrics.add_command(demo)
     pushmetrics.add_command(doctor)
     pushmetrics.add_command(listen)

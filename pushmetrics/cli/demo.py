@@ -25,7 +25,11 @@ NEEDED = "the demo needs ports on 127.0.0.1, some open files for each rollout, a
 DEFAULT = DemoSettings()
 
 
-@click.command(context_settings={"show_default": True}, epilog=EXAMPLES)
+@click.command(
+    short_help="Put a service under load, and show what its limits push.",
+    context_settings={"show_default": True},
+    epilog=EXAMPLES,
+)
 @click.option("--duration", type=Seconds(1, 3600), default=DEFAULT.duration, help="Seconds for which it is under load.")
 @click.option(
     "--concurrency",

@@ -35,3 +35,16 @@ class HostPort(click.types.StringParamType):
             return parse_host_port(value)
         except PushmetricsError as error:
             self.fail(str(error), param, ctx)
+
+
+class Pair(click.types.StringParamType):
+    """``name=value`` as a pair."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name and the value."""
+        name, equals, text = str(value).partition("=")
+        if not (name and equals and text):
+            self.fail(f"expected NAME=VALUE, such as env=prod, got {value!r}", param, ctx)
+        return name, text

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-INSTALL = "pip install 'pushmetrics[cli]'"
+EXTRAS = {"datadog_api_client": "cli,dashboards"}
+"""The extras that bring a package, where that is not "cli" alone."""
 
 
 def missing(error: ModuleNotFoundError) -> str:
@@ -15,7 +16,8 @@ def missing(error: ModuleNotFoundError) -> str:
     package = (error.name or "pushmetrics").partition(".")[0]
     if package == "pushmetrics":
         raise error
-    return f"the command line needs {package}, which is not installed; run: {INSTALL}"
+    extras = EXTRAS.get(package, "cli")
+    return f"the command line needs {package}, which is not installed; run: pip install 'pushmetrics[{extras}]'"
 
 
 def run(program: Callable[[], int], needed: str = "") -> NoReturn:

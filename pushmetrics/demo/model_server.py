@@ -8,7 +8,7 @@ from typing import Self
 
 from aiohttp import web
 
-from pushmetrics import AdmissionTimeoutError, MeteredSemaphore, Registry
+from pushmetrics import AdmissionTimeoutError, MeteredSemaphore, QueueFullError, Registry
 
 UPSTREAM_SECONDS = (0.3, 0.8)
 """What the model behind the server takes to answer."""
@@ -20,16 +20,20 @@ RIGHT_ANSWERS = 0.85
 class ModelServer:
     """Passes questions on to a model, `limit` at a time.
 
-    A request that is not admitted within `admission_timeout` seconds is answered with 503.
+    A request that is not admitted within `admission_timeout` seconds, or that finds `max_queue_depth` others in the
+    queue, is answered with 503.
     """
 
-    def __init__(self, limit: int, admission_timeout: float, registry: Registry) -> None:
+    def __init__(
+        self, limit: int, admission_timeout: float, registry: Registry, *, max_queue_depth: int | None = None
+    ) -> None:
         self.limit = MeteredSemaphore(
             limit,
             component="model_server",
             limit_name="upstream_requests",
             server="policy_model",
             admission_timeout=admission_timeout,
+            max_queue_depth=max_queue_depth,
             registry=registry,
         )
         application = web.Application()
@@ -60,7 +64,7 @@ class ModelServer:
         try:
             async with self.limit:
                 answer = await _call_model(question)
-        except AdmissionTimeoutError as error:
+        except (AdmissionTimeoutError, QueueFullError) as error:
             raise web.HTTPServiceUnavailable(text=str(error)) from None
         return web.json_response({"output": answer})
 

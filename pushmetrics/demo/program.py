@@ -97,7 +97,11 @@ class Demo:
         self._model_server = ModelServer(settings.limit, settings.admission_timeout, registry)
         self._verifier = Verifier(VERIFIER_PROCESSES, registry)
         self._reporter = Reporter(
-            flush_interval=settings.flush_interval, level=settings.level, sink=sink, registry=registry
+            flush_interval=settings.flush_interval,
+            level=settings.level,
+            namespace=settings.namespace,
+            sink=sink,
+            registry=registry,
         )
         self._began = clock.monotonic()
 

@@ -19,5 +19,7 @@ class DemoSettings:
     """How long a request waits for the model server before it is answered with 503."""
     flush_interval: float = 1.0
     level: str = "standard"
+    namespace: str | None = None
+    """None for the Reporter's own default."""
     agent: bool = False
     """Push to the Agent that the DD_* variables name, not to the listener of the demo."""

@@ -58,6 +58,11 @@ class Board:
         self._order: Order[LimitKey] = Order()
         self._refusals = Refusals()
 
+    @property
+    def receiver(self) -> Receiver:
+        """What it looks at."""
+        return self._receiver
+
     def look(self, *, minutes: int = 0, max_others: int = 0) -> Look:
         """Return what is to be seen now: the last minute of the first `minutes` limits, at most `max_others` others."""
         now = clock.wall()

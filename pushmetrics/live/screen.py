@@ -1,4 +1,4 @@
-"""The live table on a terminal, drawn over again and again; the terminal is left as it was found."""
+"""A picture on a terminal, drawn over again and again; the terminal is left as it was found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from .board import Board
 from .suspending import Suspension
 from .table import Table
-from .text import ASCII, UNICODE
+from .text import ASCII, UNICODE, Glyphs
 
 KEPT_RECORDS = 100
 
@@ -26,25 +26,28 @@ def can_draw(stream: TextIO) -> bool:
     return stream.isatty() and console.is_terminal and not (console.is_dumb_terminal or console.legacy_windows)
 
 
+def glyphs_for(stream: TextIO) -> Glyphs:
+    """Return the characters that can be shown on `stream`."""
+    return ASCII if _console(stream).options.ascii_only else UNICODE
+
+
 def _console(stream: TextIO) -> Console:
     return Console(file=stream, highlight=False, markup=False, emoji=False)
 
 
-class Screen:
-    """The table of a board on a terminal, from :meth:`open` to :meth:`close`.
+class Canvas:
+    """A picture on a terminal, from :meth:`open` to :meth:`close`.
 
-    `title` is asked each time for what stands at the left and the right of the first line. What is logged meanwhile
-    would tear the picture: it is kept, shown instead of the `hint`, and handed on at the end.
+    `draw` is asked each time for the lines of a picture, given its width and height, the characters to draw with, and
+    what was last logged, "" if nothing was: that would tear the picture, so it is kept and handed on at the end.
     """
 
-    def __init__(self, stream: TextIO, board: Board, title: Callable[[], tuple[str, str]], hint: str) -> None:
+    def __init__(self, stream: TextIO, draw: Callable[[int, int, Glyphs, str], list[Text]]) -> None:
         console = _console(stream)
-        self._board = board
-        self._title = title
-        self._hint = hint
+        self._draw = draw
         self._log = _KeptLog()
-        self._table = Table(ASCII if console.options.ascii_only else UNICODE)
         self._suspension = Suspension()
+        self._glyphs = glyphs_for(stream)
         self._live = Live(
             _Picture(self._lines),
             console=console,
@@ -73,8 +76,23 @@ class Screen:
         self._log.end()
 
     def _lines(self, width: int, height: int) -> list[Text]:
-        look = self._board.look(minutes=height, max_others=height)
-        return self._table.lines(look, width, height, self._title(), self._log.last or self._hint)
+        return self._draw(width, height, self._glyphs, self._log.last)
+
+
+class Screen(Canvas):
+    """The table of a board on a terminal.
+
+    `title` is asked each time for what stands at the left and the right of the first line. What is logged is shown
+    instead of the `hint`.
+    """
+
+    def __init__(self, stream: TextIO, board: Board, title: Callable[[], tuple[str, str]], hint: str) -> None:
+        table = Table(glyphs_for(stream))
+
+        def draw(width: int, height: int, glyphs: Glyphs, logged: str) -> list[Text]:
+            return table.lines(board.look(minutes=height, max_others=height), width, height, title(), logged or hint)
+
+        super().__init__(stream, draw)
 
 
 class _Picture:

@@ -52,6 +52,17 @@ async def test_a_question_that_waited_too_long_is_answered_with_503(
         assert server.limit.admission_timeouts == 1
 
 
+async def test_a_question_that_finds_the_queue_full_is_answered_with_503(
+    session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_server, "UPSTREAM_SECONDS", (0.5, 0.5))
+    async with ModelServer(1, 30.0, Registry(), max_queue_depth=1) as server:
+        answers = await asyncio.gather(*(ask(session, server) for _ in range(3)))
+
+        assert sorted(status for status, _ in answers) == [200, 200, 503]
+        assert server.limit.admission_rejected == 1
+
+
 async def test_a_client_that_hangs_up_leaves_the_queue(
     session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
