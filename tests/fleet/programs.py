@@ -49,6 +49,7 @@ class Gym:
         self.folder = folder
         self._sink = sink
         self._mark = uuid.uuid4().hex
+        self._servers: subprocess.Popen[bytes] | None = None
         self._log = folder / "servers.log"
         self._configs = [*configs, str(folder / "more.yaml")]
         environments = folder / "environments"
@@ -79,12 +80,11 @@ class Gym:
 
     def start(self) -> Self:
         """Start the servers, and return when all of them are ready."""
-        if (
-            signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-        ):  # In the background of a shell; children would inherit it.
+        # In the background of a shell SIGINT is ignored, and would be by all that is started here.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         with self._log.open("wb") as log:
-            servers = subprocess.Popen(
+            self._servers = subprocess.Popen(
                 self._command("env", "start"),
                 cwd=self.folder,
                 env=self._environment(),
@@ -95,7 +95,7 @@ class Gym:
             )
         end = time.monotonic() + START_SECONDS
         while "servers ready! Polling" not in self.printed():
-            if servers.poll() is not None or time.monotonic() > end:
+            if self._servers.poll() is not None or time.monotonic() > end:
                 raise AssertionError(f"the servers did not start:\n{self.printed()[-6000:]}")
             time.sleep(0.1)
         return self
@@ -105,6 +105,17 @@ class Gym:
         (server,) = (process for process in self._all() if process.environ().get("NEMO_GYM_CONFIG_PATH") == name)
         server.send_signal(signal.SIGINT)
         server.wait(STOP_SECONDS)
+
+    def end_all(self) -> None:
+        """Kill what is left of everything that was started, and wait until it is gone."""
+        for _ in range(5):  # One of them may have started another one meanwhile.
+            left = list(self._all())
+            for process in left:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(left, timeout=10)
+        if self._servers is not None:
+            self._servers.wait(10)
 
     def printed(self) -> str:
         """What the servers have printed so far."""
@@ -139,14 +150,6 @@ class Gym:
             "RAY_USAGE_STATS_ENABLED": "0",
             "XDG_RUNTIME_DIR": str(self.folder),  # Where workers are told apart: not from those of another run.
         }
-
-    def end_all(self) -> None:
-        """Kill what is left of everything that was started, and wait until it is gone."""
-        left = list(self._all())
-        for process in left:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(left, timeout=10)
 
     def _all(self) -> Iterator[psutil.Process]:
         for process in psutil.process_iter():
