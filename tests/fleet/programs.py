@@ -104,7 +104,11 @@ class Gym:
         """Stop one server, and wait until it has ended. It has the time that it needs; nemo-gym gives it a second."""
         (server,) = (process for process in self._all() if process.environ().get("NEMO_GYM_CONFIG_PATH") == name)
         server.send_signal(signal.SIGINT)
-        server.wait(STOP_SECONDS)
+        end = time.monotonic() + STOP_SECONDS
+        with suppress(psutil.NoSuchProcess):
+            while server.status() != psutil.STATUS_ZOMBIE:  # Its parent looks after it once a minute.
+                assert time.monotonic() < end, f"{name} did not stop:\n{self.printed()[-6000:]}"
+                time.sleep(0.05)
 
     def end_all(self) -> None:
         """Kill what is left of everything that was started, and wait until it is gone."""
