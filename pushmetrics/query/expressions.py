@@ -150,32 +150,26 @@ class MonitorQuery:
 
 def metrics_of(expression: Expression) -> Iterator[Metric]:
     """Yield each metric in an expression."""
-    match expression:
-        case Metric():
-            yield expression
-        case Negative(operand):
-            yield from metrics_of(operand)
-        case Operation(_, left, right):
-            yield from metrics_of(left)
-            yield from metrics_of(right)
-        case Function(_, arguments):
-            for argument in arguments:
-                yield from metrics_of(argument)
+    return (leaf for leaf in _leaves(expression) if isinstance(leaf, Metric))
 
 
 def references_of(expression: Expression) -> Iterator[str]:
     """Yield each name of a query in an expression."""
+    return (leaf.name for leaf in _leaves(expression) if isinstance(leaf, Reference))
+
+
+def _leaves(expression: Expression) -> Iterator[Metric | Number | Reference]:
     match expression:
-        case Reference(name):
-            yield name
+        case Metric() | Number() | Reference():
+            yield expression
         case Negative(operand):
-            yield from references_of(operand)
+            yield from _leaves(operand)
         case Operation(_, left, right):
-            yield from references_of(left)
-            yield from references_of(right)
+            yield from _leaves(left)
+            yield from _leaves(right)
         case Function(_, arguments):
             for argument in arguments:
-                yield from references_of(argument)
+                yield from _leaves(argument)
 
 
 def _grouped(expression: Expression) -> str:
