@@ -149,6 +149,17 @@ def admissions(agent: socket.socket) -> float:
             total += line.values[0] if line.name == "gym.concurrency.admissions_total" else 0
 
 
+def test_programs_can_be_interrupted_though_the_tests_run_in_the_background_of_a_shell() -> None:
+    code = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+sys.path.insert(0, sys.argv[1])
+import conftest
+sys.exit(signal.getsignal(signal.SIGINT) is not signal.default_int_handler)
+"""
+    assert subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], check=False).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("how", "status", "said"),
     [
