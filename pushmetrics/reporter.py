@@ -169,7 +169,8 @@ class Reporter:
         if warning := interval_warning(self._settings.flush_interval):
             logger.warning(warning)
         self._flushing = asyncio.Lock()
-        self._task = asyncio.create_task(self._run(), name="pushmetrics-reporter")
+        # Not by the loop's task factory: an eager task would run before it is known here, and take itself for closed.
+        self._task = asyncio.Task(self._run(), name="pushmetrics-reporter")
 
     async def flush(self) -> FlushResult:
         """Sample and push now, beside the periodic flushes; returns what was taken and what was not.

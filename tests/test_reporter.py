@@ -6,6 +6,7 @@ import asyncio
 import gc
 import itertools
 import logging
+import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +21,8 @@ from pushmetrics import MemorySink, MeteredSemaphore, PushmetricsError, Registry
 from pushmetrics.model import Delivery, Sample
 from pushmetrics.reporter import seconds_to_next_tick
 from pushmetrics.testing import ManualClock, RecordingSink
+
+EAGER_REASON = "eager tasks came with Python 3.12"
 
 
 def limit_of(registry: Registry, value: int = 3) -> MeteredSemaphore:
@@ -115,6 +118,20 @@ class TestTicks:
 
         assert sink.flushes == 3
         assert sink.closed
+
+    @pytest.mark.allowed_skip(EAGER_REASON)
+    @pytest.mark.skipif(sys.version_info < (3, 12), reason=EAGER_REASON)
+    async def test_it_goes_on_where_tasks_are_eager(self) -> None:
+        # Its first flush may then be over before start() knows the task.
+        asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory", None))
+        sink = RecordingSink()
+        with ManualClock() as clock:
+            async with Reporter(registry=Registry(), sink=sink, worker=None) as reporter:
+                await clock.advance(30)
+                running = reporter.is_running
+
+        assert running
+        assert sink.flushes in {4, 5}
 
     @given(
         wall=st.floats(0, 4e9),
