@@ -169,7 +169,6 @@ sys.exit(signal.getsignal(signal.SIGINT) is not signal.default_int_handler)
         ("exit", 3, ""),
         ("interrupt", -signal.SIGINT, "KeyboardInterrupt"),
         ("handled SIGTERM", 0, ""),
-        ("run without aclose", 0, ""),
     ],
 )
 def test_the_last_interval_arrives(how: str, status: int, said: str, agent: socket.socket) -> None:

@@ -154,16 +154,6 @@ class TestTheEndOfTheProgram:
         """
         assert await self.totals_after(program) == 1
 
-    async def test_a_reporter_that_nobody_closes_flushes_when_its_loop_ends(self) -> None:
-        program = """
-            async def main():
-                await Reporter(sink=sys.argv[1]).start()
-                await use()
-
-            asyncio.run(main())
-        """
-        assert await self.totals_after(program) == 1
-
     async def test_a_child_forked_meanwhile_starts_a_thread_of_its_own_or_none(self) -> None:
         program = """
             thread = Reporter(sink=sys.argv[1]).in_thread()
