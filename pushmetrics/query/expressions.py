@@ -19,6 +19,9 @@ MAX_FILL_SECONDS = 600
 FUNCTIONS = {"default_zero": 1, "clamp_min": 2, "clamp_max": 2}
 """The functions of the subset, with their number of arguments."""
 
+UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+"""The units of a time such as ``last_5m``, the longest first."""
+
 Modifier = Literal["as_count", "as_rate"]
 
 
@@ -177,7 +180,5 @@ def _grouped(expression: Expression) -> str:
 
 
 def _last(seconds: int) -> str:
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds % length == 0:
-            return f"last_{seconds // length}{unit}"
-    return f"last_{seconds}s"
+    unit = next(unit for unit, length in UNIT_SECONDS.items() if seconds % length == 0)
+    return f"last_{seconds // UNIT_SECONDS[unit]}{unit}"
