@@ -181,7 +181,7 @@ class _Flush:
             try:
                 self._transport.confirm()
             except OSError as error:
-                self._reroute(error)
+                self._reroute(error, late=True)
             else:
                 datagram, self._unconfirmed = self._unconfirmed, None
                 self._delivered(datagram)
@@ -199,7 +199,7 @@ class _Flush:
                 self._confirm()
                 await self._wait(asyncio.sleep(PAUSE_SECONDS))
             else:
-                self._reroute(error)
+                self._reroute(error, late=False)
             try:
                 self._transport.send(data)
             except OSError as another:
@@ -207,11 +207,15 @@ class _Flush:
             else:
                 return True
 
-    def _reroute(self, error: OSError) -> None:
-        """Go on with the next address after a refusal, or raise `error` if there is none."""
+    def _reroute(self, error: OSError, *, late: bool) -> None:
+        """Go on with the next address after a refusal, or raise `error` if there is none.
+
+        `late` says that it is known to be about the last datagram, not about the one that was to follow.
+        """
         refused, self._unconfirmed = self._unconfirmed, None
-        if refused is not None and error.errno == errno.EPERM:  # The firewall's word on the datagram after it.
+        if refused is not None and not late and error.errno not in _LATE:  # A word on the datagram after it.
             self._delivered(refused)
+            refused = None
         if error.errno not in _LOST or not self._transport.reroute():
             raise error
         if refused is not None:
@@ -241,6 +245,10 @@ _LOST = frozenset(
     }
 )
 """The receiver on the other side is gone; another one may be there, or another way."""
+
+_LATE = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENOPROTOOPT})
+"""What an ICMP message about an earlier datagram becomes. Anything else, such as EPERM of a firewall or ENETUNREACH of a
+route that has gone, is about the datagram that was to be sent."""
 
 
 def _transport(address: Address) -> Transport:
