@@ -247,8 +247,8 @@ _LOST = frozenset(
 """The receiver on the other side is gone; another one may be there, or another way."""
 
 _LATE = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENOPROTOOPT})
-"""What an ICMP message about an earlier datagram becomes. Anything else, such as EPERM of a firewall or ENETUNREACH of a
-route that has gone, is about the datagram that was to be sent."""
+"""What an ICMP message about an earlier datagram becomes. Anything else, such as EPERM of a firewall or ENETUNREACH of
+a route that has gone, is about the datagram that was to be sent."""
 
 
 def _transport(address: Address) -> Transport:
