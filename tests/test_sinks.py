@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import socket
 import threading
@@ -160,6 +161,35 @@ class TestUdp:
 
         assert delivery.failures == {"ECONNREFUSED": 1}
         admissions = Counter(line.tags for line in arrived if line.name.endswith("admissions_total") and line.values[0])
+        assert len(admissions) == len(kept)
+        assert set(admissions.values()) == {1}
+
+    @pytest.mark.parametrize("number", [errno.EPERM, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOMEM])
+    async def test_an_error_of_the_next_datagram_does_not_make_the_last_one_refused(
+        self, agent: Agent, number: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # A route that goes between two datagrams, a firewall: the one before has long arrived.
+        registry = Registry()
+        for limit in (kept := limits(registry, 60)):
+            await limit.acquire()
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+        send, sent = UdpTransport.send, Counter[str]()
+
+        def failing_send(transport: UdpTransport, data: bytes) -> None:
+            sent["datagrams"] += 1
+            if sent["datagrams"] == 5:
+                raise OSError(number, "said at once")
+            send(transport, data)
+
+        monkeypatch.setattr(UdpTransport, "send", failing_send)
+        delivery = await sink.push(registry.collect("standard", "gym.concurrency"))
+        await sink.push(registry.collect("standard", "gym.concurrency"))
+        await sink.aclose()
+
+        assert delivery.failures == {errno.errorcode[number]: 1}
+        admissions = Counter(
+            line.tags for line in agent.lines() if line.name.endswith("admissions_total") and line.values[0]
+        )
         assert len(admissions) == len(kept)
         assert set(admissions.values()) == {1}
 
