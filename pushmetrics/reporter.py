@@ -292,7 +292,8 @@ class Reporter:
         self._workers = self._new_workers()
         self._task = None
         self._closing = self._failing = False
-        self._retry_seconds = self._retry_at = 0.0
+        self._reasons.clear()
+        self._silent_until = self._retry_seconds = self._retry_at = 0.0
 
     def _new_phase(self) -> float:
         # One of the process's own keeps the workers of a host from flushing all at once, and well inside a bucket.

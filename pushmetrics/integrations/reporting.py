@@ -6,9 +6,11 @@ import asyncio
 import logging
 import os
 from types import TracebackType
-from typing import ClassVar, Self
-from weakref import WeakSet
+from typing import ClassVar, NamedTuple, Self
+from weakref import WeakKeyDictionary, WeakSet
 
+from ..errors import ReporterStateError
+from ..offload import offload
 from ..registry import Registry
 from ..reporter import Reporter
 from ..semaphore import MeteredSemaphore
@@ -19,6 +21,14 @@ registry = Registry()
 """What integrations report: not the default registry, which a reporter of the program's own may be using."""
 
 
+class Start(NamedTuple):
+    """A reporter's start, which may be over."""
+
+    task: asyncio.Task[Reporter | None]
+    pid: int
+    """The process of the task: a child has a copy of it, which does not run."""
+
+
 class Reporting:
     """The limits of one part of the program: reported from its start, in its event loop, to its end.
 
@@ -27,9 +37,7 @@ class Reporting:
     """
 
     _open: ClassVar[set[Reporting]] = set()
-    _starting: ClassVar[asyncio.Task[Reporter | None] | None] = None
-    _pid: ClassVar[int] = 0
-    """The process of that task: a child has a copy of it, which does not run."""
+    _starts: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, Start]] = WeakKeyDictionary()
 
     def __init__(self) -> None:
         self._limits: WeakSet[MeteredSemaphore] = WeakSet()
@@ -44,15 +52,12 @@ class Reporting:
 
     def _start(self) -> None:
         if self in Reporting._open and self._running() is None:
-            Reporting._pid = os.getpid()
-            Reporting._starting = self._loop.create_task(_started_reporter())
+            Reporting._starts[self._loop] = Start(self._loop.create_task(_started_reporter()), os.getpid())
 
     def _running(self) -> asyncio.Task[Reporter | None] | None:
         """Return the task that starts the reporter of this loop, which may be done, or None where there is none."""
-        starting = Reporting._starting
-        if starting is None or Reporting._pid != os.getpid() or starting.get_loop() is not self._loop:
-            return None
-        return starting
+        start = Reporting._starts.get(self._loop)
+        return start.task if start is not None and start.pid == os.getpid() else None
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -70,7 +75,7 @@ class Reporting:
         starting = self._running()
         if starting is None or any(other._loop is self._loop for other in Reporting._open):
             return
-        Reporting._starting = None
+        del Reporting._starts[self._loop]
         try:
             reporter = await starting
             if reporter is not None:
@@ -82,8 +87,11 @@ class Reporting:
 async def _started_reporter() -> Reporter | None:
     """Return a running reporter, None where there can be none."""
     try:
-        reporter = Reporter(registry=registry)
+        # To make one imports the client, which would hold the program's loop up.
+        reporter = await offload(lambda: Reporter(registry=registry), "pushmetrics-start")
         await reporter.start()
+    except ReporterStateError:
+        return None  # The one of another loop reports the limits of this one, too.
     except Exception as error:  # noqa: BLE001 - the program runs on, whatever it is
         logger.warning("The limits of this process are not reported: %r.", error)
         return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 
 import pytest
 
-from pushmetrics import MeteredSemaphore, Registry
+from pushmetrics import MeteredSemaphore, Registry, Reporter, reporter
 from pushmetrics.integrations import reporting as module
 from pushmetrics.integrations.reporting import Reporting
+from pushmetrics.model import Sink
 from pushmetrics.receiver import Receiver
 
 
@@ -155,3 +157,41 @@ async def test_another_thread_may_add_one(receiver: Receiver) -> None:
     async with Reporting() as reporting:
         await asyncio.to_thread(reporting.add, kept)
         await arrived(receiver, limit_name="episodes")
+
+
+async def test_a_client_that_is_slow_to_import_does_not_hold_the_loop_up(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported_in: list[threading.Thread] = []
+    resolve = reporter.resolve_sink
+
+    def import_the_client(sink: None) -> Sink:
+        imported_in.append(threading.current_thread())
+        return resolve(sink)
+
+    monkeypatch.setattr(reporter, "resolve_sink", import_the_client)
+    async with Reporting() as reporting:
+        kept = limit()
+        reporting.add(kept)
+        await arrived(receiver, limit_name="episodes")
+
+    assert [thread is threading.current_thread() for thread in imported_in] == [False]
+
+
+async def test_limits_of_a_second_loop_are_reported_and_do_not_keep_the_first_loops_reporter(
+    receiver: Receiver, registry: Registry
+) -> None:
+    here, there = limit("here"), limit("there")
+
+    async def another() -> None:
+        async with Reporting() as reporting:
+            reporting.add(there)
+            await asyncio.sleep(0)
+
+    async with Reporting() as reporting:
+        reporting.add(here)
+        await arrived(receiver, limit_name="here")
+        await asyncio.to_thread(asyncio.run, another())
+        await arrived(receiver, limit_name="there")
+
+    await Reporter(registry=registry).start()  # Which would be refused beside the one before.
