@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -39,7 +40,17 @@ def run(program: Callable[[], int], needed: str = "") -> NoReturn:
     except BrokenPipeError:
         raise  # Whoever read the output has gone; click ends the program quietly.
     except PushmetricsError as error:
+        _give_up_what_can_not_be_written()
         raise click.ClickException(str(error)) from None
     except OSError as error:
+        _give_up_what_can_not_be_written()
         raise click.ClickException(f"{error}; {needed}" if needed else str(error)) from None
     sys.exit(status)
+
+
+def _give_up_what_can_not_be_written() -> None:
+    """Keep the interpreter from trying once more at its end, which would be a second message and exit status 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
