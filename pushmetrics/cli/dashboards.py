@@ -14,7 +14,7 @@ from ..catalog import LEVELS
 from ..errors import InvalidValueError
 from ..settings import DEFAULT_LEVEL, DEFAULT_NAMESPACE
 from .options import HostPort, Pair, Seconds
-from .shared import run
+from .shared import harmless, run
 
 if TYPE_CHECKING:
     from ..dashboards import Template
@@ -156,9 +156,9 @@ def validate(templates: tuple[str, ...], **options: Any) -> None:
             problems = [*check.problems(template, namespace), *schema.problems(template)]
             wrong += bool(problems)
             for problem in problems:
-                click.echo(problem, err=True)
+                click.echo(harmless(problem), err=True)
             if not problems:
-                click.echo(f"{template.name}: good")
+                click.echo(harmless(f"{template.name}: good"))
         return 1 if wrong else 0
 
     run(program)
@@ -187,12 +187,12 @@ def push(templates: tuple[str, ...], dry_run: bool, **options: Any) -> None:
         rendered = _rendered(templates, **options)
         api = DatadogApi(account())
         for change in plan(api, rendered):
-            what = f"{change.template.kind} {change.template.title}"
+            what = harmless(f"{change.template.kind} {change.template.title}")
             if change.action == "keep":
                 click.echo(f"unchanged  {what}")
             elif dry_run:
                 click.echo(f"would {change.action}  {what}")
-                click.echo(change.diff)
+                click.echo(harmless(change.diff))
             else:
                 apply(api, change)
                 click.echo(f"{change.action}d    {what}")
