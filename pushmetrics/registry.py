@@ -172,7 +172,8 @@ class Registry:
                 try:
                     samples.append(series.sample(level, namespace, more_tags, now, bucket))
                 except Exception:
-                    if not series.failing:
+                    if not series.said_to_fail:
+                        series.said_to_fail = True
                         logger.warning(
                             "Can not read the limit %s, so it is not reported. This is said once.",
                             " ".join(series.tags),

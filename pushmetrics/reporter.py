@@ -169,7 +169,8 @@ class Reporter:
         if warning := interval_warning(self._settings.flush_interval):
             logger.warning(warning)
         self._flushing = asyncio.Lock()
-        self._task = asyncio.create_task(self._run(), name="pushmetrics-reporter")
+        # Not by the loop's task factory: an eager task would run before it is known here, and take itself for closed.
+        self._task = asyncio.Task(self._run(), name="pushmetrics-reporter")
 
     async def flush(self) -> FlushResult:
         """Sample and push now, beside the periodic flushes; returns what was taken and what was not.
@@ -267,6 +268,7 @@ class Reporter:
                 await self._close_sink(self._sink)
                 await self._workers.aclose(CLOSE_SECONDS * 0.05)
             finally:
+                self._workers = self._new_workers()  # Those before may be giving their slots back for a while yet.
                 self._registry.detach(self)
                 self._closing = False
 
@@ -320,15 +322,17 @@ class Reporter:
             samples = chain(collected, self._health_sample())
             self._health.flush_lag_ms = int(lag * 1000)
             try:
-                delivery = await self._sink.push(samples)
+                delivery = _checked(await self._sink.push(samples))
                 self._log_reachability(delivery)
                 self._failing = False
             except BaseException as error:
                 if not self._is_the_sinks_fault(error):
                     raise
-                if not self._failing:
+                # Nor is it said each time of one that fails now and then.
+                if not self._failing and clock.monotonic() >= self._silent_until:
                     logger.exception("%s failed; what it did not deliver is kept. This is said once.", self._sink)
-                self._failing = True
+                    self._failing = True
+                    self._silent_until = clock.monotonic() + SILENT_SECONDS
                 delivery = Delivery(failures={type(error).__name__: 1})
             await _drain(samples)
             self._back_off(delivery, began)
@@ -379,6 +383,12 @@ def interval_warning(interval: float) -> str:
         f"flush_interval={interval:g} s does not divide the Agent's buckets of {BUCKET_SECONDS} s: gauges will show "
         "gaps, and counts spikes. Use 10, 5, 2, 1, 0.5, 0.2 or 0.1."
     )
+
+
+def _checked(delivery: Delivery) -> Delivery:
+    """Return what a sink of somebody else's said, or raise here, where that is the sink's fault."""
+    failures = {reason: int(count) for reason, count in delivery.failures.items()}
+    return Delivery(int(delivery.datagrams), int(delivery.bytes), failures)
 
 
 async def _ends_within(seconds: float, work: Awaitable[None]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 from typing import Any
 
 CAPACITY = 500
@@ -38,8 +37,7 @@ class Reservoir:
                 return
             place = int(self._generator().random() * self.total)
             if place < CAPACITY:
-                with suppress(IndexError):  # Another thread took values back meanwhile.
-                    values[place] = value
+                values[place] = value
 
     def choose(self) -> tuple[tuple[float, ...], int]:
         """Return values and a whole number k, so that each value returned stands for k values added.

@@ -213,6 +213,7 @@ class Series:
         "lock",
         "members",
         "plan",
+        "said_to_fail",
         "tags",
     )
 
@@ -225,6 +226,7 @@ class Series:
         """Monotonic time at which the last limit went, None while there is one."""
         self.failing = False
         """Whether the last attempt to sample it raised."""
+        self.said_to_fail = False
         self.plan = _plan("core", False, False)
         self.descriptor = Descriptor("", self.plan.names, self.plan.kinds, tags)
         self._planned_for: tuple[object, ...] = ()

@@ -43,7 +43,7 @@ class ShowSettings:
 
     template: Template
     """A dashboard."""
-    seconds: float = 600.0
+    seconds: float
     """How far back a graph goes."""
     picked: Mapping[str, str] = field(default_factory=dict)
     """Values of template variables."""

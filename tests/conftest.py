@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +29,11 @@ for _name in list(os.environ):
 # Worker slots are shared by all processes of a user: those of another run would be seen in this one.
 _runtime = tempfile.TemporaryDirectory(prefix="pushmetrics-tests-")
 os.environ["XDG_RUNTIME_DIR"] = _runtime.name
+
+# What a shell runs in the background ignores SIGINT, and so does what it starts: programs that tests interrupt would
+# go on.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is slow, not wrong. pytest-timeout ends a test that hangs.
 settings.register_profile("pushmetrics", settings(), deadline=None)

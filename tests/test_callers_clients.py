@@ -140,10 +140,11 @@ class TestTheOfficialClient:
 
     async def test_a_call_that_blocks_does_not_block_the_loop(self, listener: socket.socket) -> None:
         go_on = threading.Event()
+        in_time = []
 
         class Blocking(DogStatsd):
             def flush(self) -> Any:
-                go_on.wait(30)
+                in_time.append(go_on.wait(10))
                 return super().flush()
 
         client = Blocking(host="127.0.0.1", port=listener.getsockname()[1])
@@ -156,6 +157,8 @@ class TestTheOfficialClient:
             go_on.set()
             await flushing
         client.stop()
+
+        assert all(in_time), "the loop went on to let it go on"
 
     async def test_a_flush_that_is_cancelled_meanwhile_doubles_nothing(self, receiver: Receiver) -> None:
         go_on, blocked = threading.Event(), threading.Event()

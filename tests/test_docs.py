@@ -7,18 +7,28 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pushmetrics import MeteredSemaphore, Registry
-from pushmetrics.catalog import DISTRIBUTION, HEALTH_METRICS, HEALTH_NAMESPACE, LEVELS, LIMIT_METRICS
+from pushmetrics.catalog import COUNT, DISTRIBUTION, HEALTH_METRICS, HEALTH_NAMESPACE, LEVELS, LIMIT_METRICS
+from pushmetrics.dashboards import load, load_all
+from pushmetrics.dashboards.check import catalogue
 from pushmetrics.integrations import nemo_gym
+from pushmetrics.query import Metric, metrics_of, parse_monitor
 from pushmetrics.settings import reporter_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PRODUCTION = (DOCS / "production.md").read_text(encoding="utf-8")
+EXAMPLES = {
+    f"{page}-{number}": example
+    for page, text in {"README": README, "production": PRODUCTION}.items()
+    for number, example in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+}
 KINDS = {"g": "gauge", "c": "count", "d": "distribution"}
 TIMESERIES_OF_A_DISTRIBUTION = 5
 """count, sum, min, max and avg, https://docs.datadoghq.com/account_management/billing/custom_metrics/"""
@@ -30,10 +40,6 @@ def table_under(heading: str) -> Iterator[list[str]]:
     rows = [line for line in section.splitlines() if line.startswith("|")]
     for row in rows[2:]:
         yield [cell.strip() for cell in row.strip("|").split("|")]
-
-
-def examples() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_table_of_metrics_is_the_catalogue() -> None:
@@ -80,12 +86,12 @@ def test_the_table_of_settings_names_each_variable_and_default() -> None:
     assert {f"PUSHMETRICS_{name.upper()}" for name in defaults.sources} <= set(rows)
 
 
-@pytest.mark.parametrize("number", range(len(examples())))
-def test_each_example_runs(number: int, tmp_path: Path) -> None:
-    example = examples()[number]
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_example_runs(name: str, tmp_path: Path) -> None:
+    example = EXAMPLES[name]
     if "async def test_" in example:
-        name = re.findall(r"async def (test_\w+)", example)[0]
-        example = f"import asyncio\n{example}\nasyncio.run({name}())\n"
+        function = re.findall(r"async def (test_\w+)", example)[0]
+        example = f"import asyncio\n{example}\nasyncio.run({function}())\n"
     elif "# before" in example:
         imports = "import asyncio\nfrom pushmetrics import MeteredSemaphore"
         example = f"{imports}\nasync def main():\n{textwrap.indent(example, '    ')}\nasyncio.run(main())\n"
@@ -113,3 +119,29 @@ class TestThePageOnNemoGym:
         (quoted,) = re.findall(r"```text\n(.*?)```", self.PAGE, re.DOTALL)
 
         assert quoted == (DOCS / "nemo-gym-capture.txt").read_text(encoding="utf-8")
+
+
+class TestThePageOnProduction:
+    ALERTS = re.findall(r"^\| [^|]+ \| `([^`]+)` \| ([^|]+) \| (?:`(\w+)` )?\|$", PRODUCTION, re.MULTILINE)
+    """Of each alert the query, the threshold, and the template, "" if there is none."""
+
+    def test_its_queries_name_metrics_that_are_there_and_count_counts(self) -> None:
+        for query, *_ in self.ALERTS:
+            metrics = list(metrics_of(parse_monitor(f"{query} > 0").expression))
+            assert metrics
+            for metric in metrics:
+                assert (catalogue()[metric.name].kind is COUNT) == (metric.modifier == "as_count"), query
+
+    @pytest.mark.parametrize("monitor", [one.name for one in load_all() if one.kind == "monitor"])
+    def test_it_has_each_monitor_with_its_threshold(self, monitor: str) -> None:
+        ((query, threshold),) = [
+            (query, threshold) for query, threshold, template in self.ALERTS if template == monitor
+        ]
+        compared = re.match(r"`([<>=]+ [\d.]+)`", threshold)
+        assert compared
+        ours, its = parse_monitor(f"{query} {compared[1]}"), parse_monitor(load(monitor).body["query"])
+
+        assert isinstance(ours.expression, Metric)
+        assert isinstance(its.expression, Metric)
+        assert its.expression.by == (*ours.expression.by, "env", "service")
+        assert replace(ours, expression=replace(ours.expression, by=its.expression.by)) == its

@@ -149,10 +149,22 @@ def admissions(agent: socket.socket) -> float:
             total += line.values[0] if line.name == "gym.concurrency.admissions_total" else 0
 
 
+def test_programs_can_be_interrupted_though_the_tests_run_in_the_background_of_a_shell() -> None:
+    code = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+sys.path.insert(0, sys.argv[1])
+import conftest
+sys.exit(signal.getsignal(signal.SIGINT) is not signal.default_int_handler)
+"""
+    assert subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], check=False).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("how", "status", "said"),
     [
         ("returns", 0, ""),
+        ("run without aclose", 0, ""),
         ("exception", 1, "ZeroDivisionError: division by zero"),
         ("exit", 3, ""),
         ("interrupt", -signal.SIGINT, "KeyboardInterrupt"),
@@ -169,15 +181,13 @@ def test_the_last_interval_arrives(how: str, status: int, said: str, agent: sock
     assert admissions(agent) == 3
 
 
-@pytest.mark.parametrize(
-    ("how", "status"), [("SIGTERM", -signal.SIGTERM), ("closed loop", 0), ("run without aclose", 0)]
-)
+@pytest.mark.parametrize(("how", "status"), [("SIGTERM", -signal.SIGTERM), ("closed loop", 0)])
 def test_what_ends_without_a_last_flush_ends_quietly(how: str, status: int, agent: socket.socket) -> None:
     ended = run(COMMON + ENDINGS[how], f"udp://127.0.0.1:{agent.getsockname()[1]}", how)
 
     assert ended.status == status
-    # Of a loop that is closed under its tasks asyncio itself complains, and rightly.
-    assert ended.errors.count("Task was destroyed but it is pending!") == (1 if how == "closed loop" else 0)
+    # Of a loop that is closed under its tasks asyncio itself may complain, and rightly.
+    assert ended.errors.count("Task was destroyed but it is pending!") <= (1 if how == "closed loop" else 0)
     assert "Exception ignored" not in ended.errors
     assert "Warning" not in ended.errors
 

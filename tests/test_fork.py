@@ -17,7 +17,8 @@ from pushmetrics.receiver import Receiver
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 
 HEAD = """
-import asyncio, logging, os, sys, warnings
+import asyncio, logging, os, signal, sys, warnings
+signal.alarm(60)  # It ends, though the test that waits for it may have been killed.
 from pushmetrics import MeteredSemaphore, Registry, Reporter, default_registry
 
 warnings.simplefilter("ignore", DeprecationWarning)  # Threads and forks do not mix, and people mix them.
@@ -55,7 +56,11 @@ async def run(program: str, *arguments: str) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    output, errors = await process.communicate()
+    try:
+        output, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
     assert process.returncode == 0, errors.decode()
     assert errors == b""
     return output.decode()
@@ -278,7 +283,8 @@ async def test_a_fork_while_another_thread_holds_the_registry() -> None:
             while not stop.is_set():
                 list(default_registry.collect())
 
-        threads = [threading.Thread(target=read) for _ in range(4)]
+        # Daemons: whatever ends the main thread, be it a failed assertion or Ctrl-C, ends the program.
+        threads = [threading.Thread(target=read, daemon=True) for _ in range(4)]
         for thread in threads:
             thread.start()
         for _ in range(50):

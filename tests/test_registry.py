@@ -466,6 +466,10 @@ def test_a_limit_that_can_not_be_read_costs_its_own_series_and_one_warning(
     assert before in registry
     assert after in registry
 
+    broken.answer = answer
+    assert len(collect(registry)) == 2
+    assert len(caplog.records) == 1, "one that can be read now and then does not flood the log"
+
 
 async def test_a_limit_that_could_not_be_read_for_an_hour_does_not_report_the_hour() -> None:
     registry = Registry()

@@ -24,12 +24,18 @@ def limit_of(registry: Registry, value: int = 2) -> MeteredSemaphore:
     return MeteredSemaphore(value, component="api", limit_name="calls", registry=registry)
 
 
-class SlowToPush(MemorySink):
-    """Never comes to an end."""
+class HeldUp(MemorySink):
+    """Does not let itself be cancelled: a push ends when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
 
     async def push(self, samples: Iterator[Sample]) -> Delivery:
-        await asyncio.Event().wait()
-        raise AssertionError("nobody sets that event")
+        while not self.go_on.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.001)
+        return await super().push(samples)
 
 
 class TestTheThread:
@@ -71,17 +77,21 @@ class TestTheThread:
         with reporter.in_thread(), pytest.raises(PushmetricsError, match="runs in another event loop"):
             await reporter.flush()
 
-    def test_closing_returns_within_two_seconds(self, caplog: pytest.LogCaptureFixture) -> None:
-        thread = Reporter(registry=Registry(), sink=SlowToPush()).in_thread()
+    def test_closing_returns_whatever_the_agent_does(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr("pushmetrics.reporter_thread.CLOSE_SECONDS", 0.05)
+        sink = HeldUp()
+        thread = Reporter(registry=Registry(), sink=sink).in_thread()
         thread.start()
-        began = time.monotonic()
+        (running,) = (one for one in threading.enumerate() if one.name == "pushmetrics-reporter")
         thread.close()
 
-        assert time.monotonic() - began < 2.5  # Two and the time of a busy machine.
-        assert "what it held is lost" in caplog.text
+        assert "in a thread> did not end within 0.05 s; what it held is lost" in caplog.text
+        sink.go_on.set()
+        running.join()
 
     async def test_a_loop_that_is_blocked_still_shows(self) -> None:
-        # Three seconds here; by hand 30 were seen to do the same.
         registry, sink = Registry(), RecordingSink()
         limit = limit_of(registry)
         with Reporter(registry=registry, sink=sink, flush_interval=0.1).in_thread():
@@ -90,18 +100,20 @@ class TestTheThread:
             waiters = [asyncio.create_task(limit.acquire()) for _ in range(5)]
             await asyncio.sleep(0)
             sink.samples.clear()
-            time.sleep(3)  # noqa: ASYNC251 - to block the loop is the point
-            flushes = [sample for sample in sink.samples if "active" in sample.descriptor.names]
+            until = sink.flushes + 10
+            while sink.flushes < until:
+                time.sleep(0.01)  # noqa: ASYNC251 - to block the loop is the point
+        flushes = [sample for sample in sink.samples if "active" in sample.descriptor.names]
         for waiter in waiters:
             waiter.cancel()
         await asyncio.wait(waiters)
 
-        assert len(flushes) > 10
+        assert len(flushes) >= 10
         assert {sample.value("active") for sample in flushes} == {2}
         assert {sample.value("queue_depth") for sample in flushes} == {5}
         waits = [sample.value("oldest_wait_ms") for sample in flushes]
         assert waits == sorted(waits)
-        assert waits[-1] > 2000
+        assert waits[-1] > waits[1]
 
 
 def end_of(program: str, agent: str) -> subprocess.CompletedProcess[str]:
@@ -139,16 +151,6 @@ class TestTheEndOfTheProgram:
             thread.start()
             asyncio.run(use())
             {end}
-        """
-        assert await self.totals_after(program) == 1
-
-    async def test_a_reporter_that_nobody_closes_flushes_when_its_loop_ends(self) -> None:
-        program = """
-            async def main():
-                await Reporter(sink=sys.argv[1]).start()
-                await use()
-
-            asyncio.run(main())
         """
         assert await self.totals_after(program) == 1
 

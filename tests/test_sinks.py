@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -164,6 +164,35 @@ class TestUdp:
         assert len(admissions) == len(kept)
         assert set(admissions.values()) == {1}
 
+    @pytest.mark.parametrize("number", [errno.EPERM, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOMEM])
+    async def test_an_error_of_the_next_datagram_does_not_make_the_last_one_refused(
+        self, agent: Agent, number: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # A route that goes between two datagrams, a firewall: the one before has long arrived.
+        registry = Registry()
+        for limit in (kept := limits(registry, 60)):
+            await limit.acquire()
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+        send, sent = UdpTransport.send, Counter[str]()
+
+        def failing_send(transport: UdpTransport, data: bytes) -> None:
+            sent["datagrams"] += 1
+            if sent["datagrams"] == 5:
+                raise OSError(number, "said at once")
+            send(transport, data)
+
+        monkeypatch.setattr(UdpTransport, "send", failing_send)
+        delivery = await sink.push(registry.collect("standard", "gym.concurrency"))
+        await sink.push(registry.collect("standard", "gym.concurrency"))
+        await sink.aclose()
+
+        assert delivery.failures == {errno.errorcode[number]: 1}
+        admissions = Counter(
+            line.tags for line in agent.lines() if line.name.endswith("admissions_total") and line.values[0]
+        )
+        assert len(admissions) == len(kept)
+        assert set(admissions.values()) == {1}
+
     async def test_late_word_of_a_datagram_from_afar_refuses_no_other(self, agent: Agent) -> None:
         registry = Registry()
         (limit,) = limits(registry)
@@ -287,26 +316,26 @@ class TestLookUps:
         self, agent: Agent, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         go = threading.Event()
+        in_time = []
 
         def slow() -> list[str]:
-            go.wait(10)
+            in_time.append(go.wait(10))
             return ["127.0.0.1"]
 
         asked = self.answer(monkeypatch, slow)
-        monkeypatch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 0.01)
+        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 0.01)
         registry = Registry()
         everything = limits(registry)
         sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
 
-        began = time.monotonic()
         assert (await sink.push(registry.collect("standard", "gym.concurrency"))).failures == {"name look-up": 1}
         assert (await sink.push(registry.collect("standard", "gym.concurrency"))).failures == {"name look-up": 1}
-        assert time.monotonic() - began < 5
         assert threading.active_count() < 5, "one look-up at a time"
         go.set()
-        monkeypatch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 5)
+        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 5)
         assert (await sink.push(registry.collect("standard", "gym.concurrency"))).datagrams == 1
         assert asked == ["agent.example"]
+        assert in_time == [True], "nothing of it was waited for"
         assert len(everything) == 1
         await sink.aclose()
 
@@ -421,7 +450,7 @@ class TestLookUps:
     ) -> None:
         go = threading.Event()
         asked = self.answer(monkeypatch, ["127.0.0.1"], lambda: go.wait(10) and ["127.0.0.1"])
-        monkeypatch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 3600)
+        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 3600)
         registry = Registry()
         kept = limits(registry)
         sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
@@ -506,7 +535,7 @@ class TestLookUps:
         kept = limits(registry)
         sink = DogStatsDSink(f"udp://agent.example:{agent.port}")
         with monkeypatch.context() as patch:
-            patch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 0.01)
+            patch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 0.01)
             assert asyncio.run(self.push(sink, registry)) == {"name look-up": 1}
         assert asyncio.run(self.push(sink, registry)) == {}
         go.set()
@@ -516,20 +545,20 @@ class TestLookUps:
 
     def test_a_look_up_does_not_hold_up_the_end_of_the_loop(self, monkeypatch: pytest.MonkeyPatch) -> None:
         go = threading.Event()
-        self.answer(monkeypatch, lambda: go.wait(10) and ["127.0.0.1"])
-        monkeypatch.setattr("pushmetrics.sinks.resolve.LOOKUP_SECONDS", 0.01)
+        in_time = []
+        self.answer(monkeypatch, lambda: in_time.append(go.wait(10)) or ["127.0.0.1"])
+        monkeypatch.setattr("pushmetrics.sinks.udp.LOOKUP_SECONDS", 0.01)
 
         async def program() -> None:
             async with Reporter(registry=Registry(), sink="udp://agent.example:1"):
                 await asyncio.sleep(0)
 
-        began = time.monotonic()
         asyncio.run(program())
-        assert time.monotonic() - began < 5
         go.set()
         for thread in threading.enumerate():
             if thread.name == "pushmetrics-lookup":
                 thread.join()
+        assert in_time == [True]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -330,6 +331,82 @@ def test_a_push_cancelled_in_the_middle_of_a_frame_leaves_nothing_of_it(
             assert first + total(await reading) == len(limits)
 
         run(program)
+
+
+def test_two_reporters_may_share_a_sink(
+    run: Callable[[Program], None], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Their frames would get mixed: the rest of one taken for the whole of another.
+    monkeypatch.setattr("pushmetrics.sinks.dogstatsd_sink.WAIT_SECONDS", 10)
+    registries = [Registry(max_series=2000) for _ in range(2)]
+    limits = [admitted(registry, 1500) for registry in registries]
+
+    with Reader(path, socket.SOCK_STREAM) as reader:
+
+        async def program() -> None:
+            sink = DogStatsDSink(f"unixstream://{path}")
+            pushes = [asyncio.create_task(sink.push(samples(registry))) for registry in registries]
+            await asyncio.sleep(0.05)
+            reading = asyncio.create_task(asyncio.to_thread(accept_and_read, reader))
+            assert [delivery.failures for delivery in await asyncio.gather(*pushes)] == [{}, {}]
+            await sink.aclose()
+            assert total(await reading) == sum(map(len, limits))
+
+        run(program)
+
+
+def test_a_sink_that_is_closed_while_it_waits_closes_its_socket_at_the_end(
+    run: Callable[[Program], None], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The loop would go on watching a number that may be another file's by then.
+    monkeypatch.setattr("pushmetrics.sinks.dogstatsd_sink.WAIT_SECONDS", 10)
+    registry = Registry()
+    limits = admitted(registry, 500)
+
+    with Reader(path) as reader:
+
+        async def program() -> None:
+            sink = DogStatsDSink(f"unix://{path}")
+            push = asyncio.create_task(sink.push(samples(registry)))
+            await asyncio.sleep(0.05)
+            await sink.aclose()
+            received = []
+            while not push.done():
+                received += reader.datagrams()
+                await asyncio.sleep(0.01)
+            assert push.result().failures == {}
+            assert total(received + reader.datagrams()) == len(limits)
+            assert sink._transport._socket is None  # type: ignore[attr-defined]  # Of a Unix socket.
+
+        run(program)
+
+
+def test_a_peer_that_has_gone_does_not_end_a_program_that_does_not_ignore_sigpipe(path: Path) -> None:
+    # As command-line programs do, which then end quietly when somebody stops to read what they print.
+    code = """
+import asyncio, signal, socket, sys
+from pushmetrics import DogStatsDSink
+from pushmetrics.model import Descriptor, Sample
+
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+def samples():
+    return iter([Sample(Descriptor("program", ("active",), ("g",), ()), (1,))])
+
+async def main():
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as agent:
+        agent.bind(sys.argv[1])
+        agent.listen()
+        sink = DogStatsDSink(f"unixstream://{sys.argv[1]}")
+        await sink.push(samples())
+        agent.accept()[0].close()
+        delivery = await sink.push(samples())
+        await sink.aclose()
+        return delivery.datagrams
+
+sys.exit(asyncio.run(main()))
+"""
+    assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 1
 
 
 def test_a_peer_that_hangs_up_is_followed_by_one_new_connection(run: Callable[[Program], None], path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from pushmetrics import MemorySink, MeteredSemaphore, Registry, Reporter
 from pushmetrics.slots import SlotFiles
 from pushmetrics.testing import ManualClock, RecordingSink
+from pushmetrics.workers import Workers
 
 if TYPE_CHECKING:
     from slot_process import NewProcess
@@ -37,10 +38,6 @@ def slot_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SlotFiles:
     files = SlotFiles()
     monkeypatch.setattr("pushmetrics.workers.slot_files", files)
     return files
-
-
-class Other:
-    """A holder of slots beside the reporter's, as another process is."""
 
 
 GROUP = b"gym.concurrency\0component:api\0"
@@ -227,19 +224,25 @@ class TestFixed:
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def go_on(slot_files: SlotFiles, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """No slot is taken before this is set, and a flush does not wait for long."""
+    go_on = threading.Event()
+    take = slot_files.take
+
+    def slow_take(group: bytes, holder: object) -> Any:
+        go_on.wait()
+        return take(group, holder)
+
+    monkeypatch.setattr(slot_files, "take", slow_take)
+    monkeypatch.setattr("pushmetrics.workers.WAIT_SECONDS", 0.01)
+    return go_on
+
+
 class TestTakingThem:
     async def test_the_loop_is_not_held_up_and_nothing_is_sent_before_its_tag_is_known(
-        self, slot_files: SlotFiles, monkeypatch: pytest.MonkeyPatch
+        self, go_on: threading.Event
     ) -> None:
-        go_on = threading.Event()
-        take = slot_files.take
-
-        def slow_take(group: bytes, holder: object) -> Any:
-            go_on.wait()
-            return take(group, holder)
-
-        monkeypatch.setattr(slot_files, "take", slow_take)
-        monkeypatch.setattr("pushmetrics.workers.WAIT_SECONDS", 0.01)
         registry, sink = Registry(), SharedSink()
         limit = limit_of(registry)
         async with Reporter(registry=registry, sink=sink) as reporter:
@@ -261,20 +264,11 @@ class TestTakingThem:
             assert (await reporter.flush()).series == len(limits)
 
     async def test_a_file_system_that_hangs_costs_the_tag_and_not_the_metrics(
-        self, slot_files: SlotFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self, go_on: threading.Event, new_process: NewProcess, caplog: pytest.LogCaptureFixture
     ) -> None:
-        go_on = threading.Event()
-        take = slot_files.take
-
-        def hanging_take(group: bytes, holder: object) -> Any:
-            go_on.wait()
-            return take(group, holder)
-
-        monkeypatch.setattr(slot_files, "take", hanging_take)
-        monkeypatch.setattr("pushmetrics.workers.WAIT_SECONDS", 0.01)
-        registry, sink, other = Registry(), SharedSink(), Other()
+        registry, sink = Registry(), SharedSink()
         limit = limit_of(registry)
-        take(GROUP, other)
+        new_process().take(GROUP)
         with ManualClock() as clock:
             async with Reporter(registry=registry, sink=sink) as reporter:
                 await reporter.flush()
@@ -285,6 +279,30 @@ class TestTakingThem:
 
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         assert workers_in(sink, "active") == {None}, "nor does a tag come later, when the others have it"
+        assert limit in registry
+
+    async def test_slots_that_are_given_back_late_are_not_those_of_the_next_start(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        go_on, given_back = threading.Event(), threading.Event()
+        give_all_back = Workers._give_all_back
+
+        def give_all_back_late(workers: Workers) -> None:  # As a thread does that has its turn late.
+            go_on.wait()
+            give_all_back(workers)
+            given_back.set()
+
+        monkeypatch.setattr(Workers, "_give_all_back", give_all_back_late)
+        registry = Registry()
+        limit = limit_of(registry)
+        reporter = Reporter(registry=registry, sink=SharedSink())
+        async with reporter:
+            await reporter.flush()
+        async with reporter:
+            await reporter.flush()
+            go_on.set()
+            await asyncio.to_thread(given_back.wait)
+            assert (await reporter.flush()).series == 1
         assert limit in registry
 
 

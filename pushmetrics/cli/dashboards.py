@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..catalog import LEVELS
+from ..demo.settings import BUCKET_SECONDS as DEMO_BUCKET_SECONDS
 from ..errors import InvalidValueError
+from ..series import BUCKET_SECONDS
 from ..settings import DEFAULT_LEVEL, DEFAULT_NAMESPACE
-from .options import HostPort, Pair, Seconds
+from .options import Command, Pair, Seconds, allow_remote, sockets
 from .shared import harmless, run
 
 if TYPE_CHECKING:
@@ -41,10 +42,6 @@ Examples:
 """
 
 DEMO_SECONDS = 60.0
-DEMO_BUCKET = 1.0
-AGENT_BUCKET = 10.0
-
-Command = Callable[..., Any]
 
 
 @click.group(epilog=EXAMPLES)
@@ -205,14 +202,12 @@ def push(templates: tuple[str, ...], dry_run: bool, **options: Any) -> None:
 @click.argument("template")
 @_rendering
 @click.option("--demo", is_flag=True, help="Run the service of `pushmetrics demo` underneath.")
-@click.option("--udp", type=HostPort(), multiple=True, help="Take datagrams here.")
-@click.option("--unix", metavar="PATH", multiple=True, help="Take datagrams at a Unix socket, which is made.")
-@click.option("--unixstream", metavar="PATH", multiple=True, help="Take streams at a Unix socket, which is made.")
+@sockets()
 @click.option("--pick", type=Pair(), multiple=True, help="The value of a template variable, such as env=prod.")
 @click.option("--minutes", type=Seconds(1, 60), metavar="N", help="How far back graphs go.  [default: 15; demo: 1]")
 @click.option("--bucket", type=Seconds(0.1, 3600), help="Width of a bucket.  [default: 10, as the Agent's; demo: 1]")
 @click.option("--duration", type=Seconds(1, 3600), help="End after this time.  [default: Ctrl-C; demo: 60]")
-@click.option("--allow-remote", is_flag=True, help="Let --udp be an address that other hosts can reach.")
+@allow_remote
 def show(
     template: str, demo: bool, pick: tuple[tuple[str, str], ...], namespace: str, level: str, **options: Any
 ) -> None:
@@ -224,7 +219,7 @@ def show(
     sockets = bool(options["udp"] or options["unix"] or options["unixstream"])
     if demo == sockets:
         raise click.UsageError("say either --demo, or where to listen with --udp, --unix or --unixstream.")
-    if demo and options["bucket"] not in (None, DEMO_BUCKET):
+    if demo and options["bucket"] not in (None, DEMO_BUCKET_SECONDS):
         raise click.UsageError("the demo has buckets of 1 s; --bucket is for --udp, --unix and --unixstream.")
 
     def program() -> int:
@@ -239,7 +234,7 @@ def show(
             duration = options["duration"] or DEMO_SECONDS
             wanted = DemoSettings(duration=duration, level=level, namespace=namespace)
             return 0 if run_show_of_demo(settings, wanted, sys.stdout) else 1
-        options["bucket"] = options["bucket"] or AGENT_BUCKET
+        options["bucket"] = options["bucket"] or BUCKET_SECONDS
         run_show(settings, ListenSettings(**options), sys.stdout)
         return 0
 

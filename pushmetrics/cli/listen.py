@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from .options import HostPort, Seconds
+from ..series import BUCKET_SECONDS
+from .options import Seconds, allow_remote, sockets
 from .shared import run
 
 EXAMPLES = """\b
@@ -17,28 +18,20 @@ Examples:
   pushmetrics listen --json | jq 'select(.name | endswith(".queue_depth"))'
 """
 
-AGENT_BUCKET = 10.0
 LIVE_BUCKET = 1.0
 
 
 @click.command(epilog=EXAMPLES)
-@click.option(
-    "--udp",
-    type=HostPort(),
-    multiple=True,
-    help="Take datagrams here.  [default: localhost:8125, if nothing else is given]",
-)
-@click.option("--unix", metavar="PATH", multiple=True, help="Take datagrams at a Unix socket, which is made.")
-@click.option("--unixstream", metavar="PATH", multiple=True, help="Take streams at a Unix socket, which is made.")
+@sockets("  [default: localhost:8125, if nothing else is given]")
 @click.option("--plain", is_flag=True, help="Print plain lines, on a terminal as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @click.option("--duration", type=Seconds(0.1, 86400), help="End after this time, if not earlier at Ctrl-C.")
 @click.option(
     "--bucket",
     type=Seconds(0.1, 3600),
-    help=f"Width of a bucket.  [default: {LIVE_BUCKET:g}; with --json {AGENT_BUCKET:g}, as the Agent's]",
+    help=f"Width of a bucket.  [default: {LIVE_BUCKET:g}; with --json {BUCKET_SECONDS}, as the Agent's]",
 )
-@click.option("--allow-remote", is_flag=True, help="Let --udp be an address that other hosts can reach.")
+@allow_remote
 def listen(plain: bool, as_json: bool, bucket: float | None, **options: Any) -> None:
     """Show what arrives here in the place of a Datadog Agent.
 
@@ -65,7 +58,7 @@ def listen(plain: bool, as_json: bool, bucket: float | None, **options: Any) -> 
     if plain and as_json:
         raise click.UsageError("--plain and --json exclude each other; choose one.")
     form = "json" if as_json else "plain" if plain else "table"
-    options["bucket"] = bucket or (AGENT_BUCKET if as_json else LIVE_BUCKET)
+    options["bucket"] = bucket or (BUCKET_SECONDS if as_json else LIVE_BUCKET)
 
     def program() -> int:
         from ..listen import ListenSettings, run_listen

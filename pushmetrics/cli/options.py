@@ -1,11 +1,14 @@
-"""Types of options that click does not have."""
+"""Types of options that click does not have, and options that several commands have."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import click
+
+Command = Callable[..., Any]
 
 
 class Seconds(click.FloatRange):
@@ -48,3 +51,25 @@ class Pair(click.types.StringParamType):
         if not (name and equals and text):
             self.fail(f"expected NAME=VALUE, such as env=prod, got {value!r}", param, ctx)
         return name, text
+
+
+allow_remote = click.option("--allow-remote", is_flag=True, help="Let --udp be an address that other hosts can reach.")
+
+
+def sockets(default: str = "") -> Callable[[Command], Command]:
+    """Add the options that say where to listen; `default` is what the help says of none."""
+
+    def add(command: Command) -> Command:
+        for option in (
+            click.option(
+                "--unixstream", metavar="PATH", multiple=True, help="Take streams at a Unix socket, which is made."
+            ),
+            click.option(
+                "--unix", metavar="PATH", multiple=True, help="Take datagrams at a Unix socket, which is made."
+            ),
+            click.option("--udp", type=HostPort(), multiple=True, help=f"Take datagrams here.{default}"),
+        ):
+            command = option(command)
+        return command
+
+    return add

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..catalog import COUNT, DISTRIBUTION, GAUGE, HEALTH_METRICS, HEALTH_NAMESPACE, Metric, metrics_at
+from ..catalog import COUNT, DISTRIBUTION, HEALTH_METRICS, HEALTH_NAMESPACE, Metric, metrics_at
 from ..errors import QueryError
 from ..query import Expression, MonitorQuery, metrics_of, parse, parse_monitor
 from ..query import Metric as Query
@@ -44,22 +42,6 @@ MANAGED_TAG = "managed_by:pushmetrics"
 MANAGED_MARK = "Managed by pushmetrics"
 """In the description of a dashboard: its tags may be nothing but teams (https://docs.datadoghq.com/api/latest/dashboards/)."""
 
-METADATA_COLUMNS = [
-    "metric_name",
-    "metric_type",
-    "interval",
-    "unit_name",
-    "per_unit_name",
-    "description",
-    "orientation",
-    "integration",
-    "short_name",
-    "curated_metric",
-    "sample_tags",
-]
-"""https://docs.datadoghq.com/developers/integrations/check_references/#metrics-metadata-file"""
-
-_METADATA_TYPES = {GAUGE: "gauge", COUNT: "count", DISTRIBUTION: "gauge"}  # Their list has no distribution.
 _UNIT_IN_TITLE = re.compile(
     r"%|\b(ms|milliseconds?|seconds?|sec|percent|tasks?|timeouts?|errors?|/s)\b|\[.*\]", re.IGNORECASE
 )
@@ -80,36 +62,6 @@ def problems(template: Template, namespace: str = DEFAULT_NAMESPACE) -> list[str
     except (KeyError, TypeError, AttributeError) as error:
         found = [f"it has not the form of a {template.kind}: {type(error).__name__} {error}"]
     return [f"{template.name}: {problem}" for problem in found]
-
-
-def metadata_problems(text: str) -> list[str]:
-    """Return what is wrong with the text of a metadata.csv of the default namespace."""
-    rows = list(csv.DictReader(io.StringIO(text)))
-    expected = catalogue()
-    found = []
-    if not rows or list(rows[0]) != METADATA_COLUMNS:
-        return [f"metadata.csv: its columns are {','.join(METADATA_COLUMNS)}"]
-    if [row["metric_name"] for row in rows] != list(expected):
-        found.append("metadata.csv: it lists the metrics of the catalogue, each once and in its order")
-    for row in rows:
-        metric = expected.get(row["metric_name"])
-        if metric is None:
-            continue
-        wanted = {
-            "metric_type": _METADATA_TYPES[metric.kind],
-            "unit_name": metric.unit,
-            "description": metric.description,
-        }
-        found += [
-            f"metadata.csv: {row['metric_name']} has the {column} {row[column]!r}, the catalogue says {value!r}"
-            for column, value in wanted.items()
-            if row[column] != value
-        ]
-        if row["orientation"] not in {"-1", "0", "1"}:
-            found.append(f"metadata.csv: {row['metric_name']} has the orientation {row['orientation']!r}")
-        if not row["description"].isascii() or "|" in row["description"] or len(row["description"]) > 400:
-            found.append(f"metadata.csv: {row['metric_name']}: a description is ASCII, has no | and 400 characters")
-    return found
 
 
 def _left_over(value: Any, path: str) -> Iterator[str]:

@@ -11,11 +11,10 @@ from typing import Literal
 
 from ..errors import InvalidValueError, QueryError
 from ..query import Group, Lines, Source, Span, evaluate, evaluate_monitor, parse, parse_monitor, reduce
+from ..query.expressions import UNIT_SECONDS
 from .templates import Body
 
 State = Literal["Alert", "Warn", "OK", "No Data"]
-
-_SPAN_SECONDS = {"m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +122,7 @@ class _Reader:
     def _panel(self, definition: Body, kind: str, title: str, group: str) -> Panel:
         seconds = self._seconds
         if live := definition.get("time", {}).get("live_span"):
-            seconds = int(live[:-1]) * _SPAN_SECONDS[live[-1]]
+            seconds = int(live[:-1]) * UNIT_SECONDS[live[-1]]
         span = Span.until(self._now, seconds, float(self._source.bucket_seconds))
         layers: list[Layer] = []
         queries: list[tuple[str, Lines]] = []

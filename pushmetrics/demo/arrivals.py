@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from pushmetrics.catalog import HEALTH_NAMESPACE
+from pushmetrics.catalog import HEALTH_METRICS, HEALTH_NAMESPACE
 from pushmetrics.receiver import Receiver
 
-BUCKET_SECONDS = 1
-"""The Agent's buckets are of 10 s, which is slow to watch."""
+from .settings import BUCKET_SECONDS
 
-_END = f"{HEALTH_NAMESPACE}.series:".encode()
+_END = f"{HEALTH_NAMESPACE}.{HEALTH_METRICS[-1].name}:".encode()
+"""The last line of a flush. The lines before it may be in another datagram."""
 
 
 class Arrivals(Receiver):

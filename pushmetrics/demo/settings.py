@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+BUCKET_SECONDS = 1.0
+"""Width of a bucket; the Agent's are of 10 s, which is slow to watch."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DemoSettings:

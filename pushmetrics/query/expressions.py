@@ -20,6 +20,9 @@ MAX_FILL_SECONDS = 600
 FUNCTIONS = {"default_zero": 1, "clamp_min": 2, "clamp_max": 2}
 """The functions of the subset, with their number of arguments."""
 
+UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+"""The units of a time such as ``last_5m``, the longest first."""
+
 Modifier = Literal["as_count", "as_rate"]
 
 
@@ -153,32 +156,26 @@ class MonitorQuery:
 
 def metrics_of(expression: Expression) -> Iterator[Metric]:
     """Yield each metric in an expression."""
-    match expression:
-        case Metric():
-            yield expression
-        case Negative(operand):
-            yield from metrics_of(operand)
-        case Operation(_, left, right):
-            yield from metrics_of(left)
-            yield from metrics_of(right)
-        case Function(_, arguments):
-            for argument in arguments:
-                yield from metrics_of(argument)
+    return (leaf for leaf in _leaves(expression) if isinstance(leaf, Metric))
 
 
 def references_of(expression: Expression) -> Iterator[str]:
     """Yield each name of a query in an expression."""
+    return (leaf.name for leaf in _leaves(expression) if isinstance(leaf, Reference))
+
+
+def _leaves(expression: Expression) -> Iterator[Metric | Number | Reference]:
     match expression:
-        case Reference(name):
-            yield name
+        case Metric() | Number() | Reference():
+            yield expression
         case Negative(operand):
-            yield from references_of(operand)
+            yield from _leaves(operand)
         case Operation(_, left, right):
-            yield from references_of(left)
-            yield from references_of(right)
+            yield from _leaves(left)
+            yield from _leaves(right)
         case Function(_, arguments):
             for argument in arguments:
-                yield from references_of(argument)
+                yield from _leaves(argument)
 
 
 def _grouped(expression: Expression, needed: bool) -> str:
@@ -193,7 +190,5 @@ def _binding(expression: Expression) -> int:
 
 
 def _last(seconds: int) -> str:
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds % length == 0:
-            return f"last_{seconds // length}{unit}"
-    return f"last_{seconds}s"
+    unit = next(unit for unit, length in UNIT_SECONDS.items() if seconds % length == 0)
+    return f"last_{seconds // UNIT_SECONDS[unit]}{unit}"

@@ -12,6 +12,7 @@ from .expressions import (
     FILL_SECONDS,
     FUNCTIONS,
     MAX_FILL_SECONDS,
+    UNIT_SECONDS,
     Expression,
     Fill,
     Function,
@@ -43,7 +44,6 @@ _TOKEN = re.compile(
 _SCOPE_ITEM = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*|!?[a-zA-Z][a-zA-Z0-9_./-]*:[a-zA-Z0-9_:./-]+")
 _TAG_KEY = re.compile(r"[a-zA-Z][a-zA-Z0-9_./-]*")
 _LAST = re.compile(r"last_([1-9][0-9]{0,4})([smhd])")
-_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _COMPARATORS = (">=", "<=", ">", "<")
 
 T = TypeVar("T", bound=str)
@@ -239,7 +239,7 @@ class _Parser:
     def _last(self) -> int:
         _, token = self._next()
         found = _LAST.fullmatch(token)
-        seconds = int(found[1]) * _UNIT_SECONDS[found[2]] if found else 0
+        seconds = int(found[1]) * UNIT_SECONDS[found[2]] if found else 0
         if not 1 <= seconds <= MAX_WINDOW_SECONDS:
             self._fail_at(token, "a time of up to a day, such as last_5m or last_1h")
         return seconds

@@ -39,6 +39,8 @@ class DogStatsDSink:
         max_datagram_bytes: Size of a datagram in bytes, 512 to 8192; by default 1432 for UDP and 8192 for Unix
             sockets.
 
+    Reporters in one event loop may share it: then their flushes take turns.
+
     Imports the ``datadog`` client when it is made, so make it before the program is under load. Raises
     :class:`pushmetrics.PushmetricsError` for a bad argument.
     """
@@ -50,6 +52,8 @@ class DogStatsDSink:
         self._max_bytes = self._transport.max_bytes if max_datagram_bytes is None else _checked(max_datagram_bytes)
         self._suffix = LineSuffix()
         self._templates: dict[Descriptor, Template] = {}
+        self._under_way: asyncio.Future[None] | None = None  # Done when the push ends that is under way.
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"<DogStatsDSink {self.address}>"
@@ -59,6 +63,22 @@ class DogStatsDSink:
 
     async def push(self, samples: Iterator[Sample]) -> Delivery:
         """Send the samples; those that the kernel or the receiver refused are not called delivered."""
+        loop = asyncio.get_running_loop()
+        while self._under_way is not None and self._under_way.get_loop() is loop:
+            await asyncio.wait([self._under_way])  # The rest of a frame is followed by no other one's.
+        self._under_way = ended = loop.create_future()
+        self._closed = False
+        try:
+            return await self._push(samples)
+        finally:
+            if self._under_way is ended:
+                self._under_way = None
+                if self._closed:
+                    self._transport.close()
+            if not loop.is_closed():
+                ended.set_result(None)
+
+    async def _push(self, samples: Iterator[Sample]) -> Delivery:
         if self._pid != os.getpid():  # The socket is the parent's: frames of both would get mixed.
             self._pid = os.getpid()
             self._transport.close()
@@ -76,8 +96,10 @@ class DogStatsDSink:
         return Delivery(flush.datagrams, flush.bytes, dict(flush.failures))
 
     async def aclose(self) -> None:
-        """Close the socket."""
-        self._transport.close()
+        """Close the socket, or let a push that is under way do so at its end."""
+        self._closed = True
+        if self._under_way is None or self._under_way.get_loop().is_closed():
+            self._transport.close()
 
     def _filled(self, samples: Iterator[Sample]) -> Iterator[tuple[Sample, bytes]]:
         templates = self._templates
@@ -159,7 +181,7 @@ class _Flush:
             try:
                 self._transport.confirm()
             except OSError as error:
-                self._reroute(error)
+                self._reroute(error, late=True)
             else:
                 datagram, self._unconfirmed = self._unconfirmed, None
                 self._delivered(datagram)
@@ -177,7 +199,7 @@ class _Flush:
                 self._confirm()
                 await self._wait(asyncio.sleep(PAUSE_SECONDS))
             else:
-                self._reroute(error)
+                self._reroute(error, late=False)
             try:
                 self._transport.send(data)
             except OSError as another:
@@ -185,11 +207,15 @@ class _Flush:
             else:
                 return True
 
-    def _reroute(self, error: OSError) -> None:
-        """Go on with the next address after a refusal, or raise `error` if there is none."""
+    def _reroute(self, error: OSError, *, late: bool) -> None:
+        """Go on with the next address after a refusal, or raise `error` if there is none.
+
+        `late` says that it is known to be about the last datagram, not about the one that was to follow.
+        """
         refused, self._unconfirmed = self._unconfirmed, None
-        if refused is not None and error.errno == errno.EPERM:  # The firewall's word on the datagram after it.
+        if refused is not None and not late and error.errno not in _LATE:  # A word on the datagram after it.
             self._delivered(refused)
+            refused = None
         if error.errno not in _LOST or not self._transport.reroute():
             raise error
         if refused is not None:
@@ -219,6 +245,10 @@ _LOST = frozenset(
     }
 )
 """The receiver on the other side is gone; another one may be there, or another way."""
+
+_LATE = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENOPROTOOPT})
+"""What an ICMP message about an earlier datagram becomes. Anything else, such as EPERM of a firewall or ENETUNREACH of
+a route that has gone, is about the datagram that was to be sent."""
 
 
 def _transport(address: Address) -> Transport:

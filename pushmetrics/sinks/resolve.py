@@ -10,9 +10,6 @@ from ..offload import offload
 
 SocketAddress = tuple[socket.AddressFamily, tuple[object, ...]]
 
-LOOKUP_SECONDS = 1.0
-"""How long a flush waits for the first answer; the next flush goes on with a look-up that is still under way."""
-
 REFRESH_SECONDS = 60.0
 """How old an answer gets. A host name may move, and over UDP to another host nobody refuses what goes astray."""
 
@@ -33,11 +30,11 @@ class Host:
         self._lookup: asyncio.Future[list[SocketAddress]] | None = None
         self._refresh_at = 0.0
 
-    async def addresses(self, patience: float = LOOKUP_SECONDS) -> list[SocketAddress]:
+    async def addresses(self, patience: float) -> list[SocketAddress]:
         """Return the addresses as far as they are known, IPv4 before IPv6.
 
         As long as none is known it raises OSError when the look-up fails, and TimeoutError when that takes longer than
-        `patience` seconds.
+        `patience` seconds. The next call goes on with a look-up that is still under way.
         """
         if not self._is_name:
             return self._addresses

@@ -10,6 +10,9 @@ from socket import SO_ERROR, SOL_SOCKET
 from .resolve import Host, SocketAddress
 from .transport import writable
 
+LOOKUP_SECONDS = 1.0
+"""How long a flush waits for the first answer to a look-up."""
+
 
 class UdpTransport:
     """Sends datagrams, connected so that the kernel reports a port on which nobody listens."""
@@ -33,7 +36,7 @@ class UdpTransport:
 
         A host that has moved is followed. One of several addresses is kept for as long as it is among them.
         """
-        addresses = await self._host.addresses()
+        addresses = await self._host.addresses(LOOKUP_SECONDS)
         if self._socket is not None and self._address in addresses:
             self._untried = [address for address in addresses if address != self._address]
             return

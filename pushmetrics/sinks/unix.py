@@ -14,6 +14,9 @@ from .transport import writable
 SEND_BUFFER_BYTES = 64 * 1024
 """A datagram must fit the send buffer, which on macOS is 2 kB unless asked for."""
 
+NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
+"""A peer that has gone is an error, not a SIGPIPE, which ends a program that has switched that on again."""
+
 
 class UnixTransport:
     """Sends datagrams to a socket file, and follows the file when it is replaced.
@@ -112,7 +115,7 @@ class UnixStreamTransport(UnixTransport):
             self._rest = struct.pack("<I", len(data)) + data
         while self._rest:
             try:
-                self._rest = self._rest[self._socket.send(self._rest) :]
+                self._rest = self._rest[self._socket.send(self._rest, NO_SIGNAL) :]
             except OSError as error:
                 if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK):
                     self.close()

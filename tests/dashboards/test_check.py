@@ -11,13 +11,10 @@ import pytest
 
 from pushmetrics.catalog import LEVELS
 from pushmetrics.dashboards import Template, load, load_all, schema
-from pushmetrics.dashboards.check import metadata_problems, problems
+from pushmetrics.dashboards.check import problems
 from pushmetrics.dashboards.render import render
-from pushmetrics.dashboards.templates import folder
 
 Fault = Callable[[Any], Any]
-
-METADATA = (folder() / "metadata.csv").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -30,10 +27,6 @@ def test_no_template_has_a_fault(level: str, namespace: str) -> None:
 
 def test_datadogs_own_schema_knows_each_part_of_each_template() -> None:
     assert [problem for template in load_all() for problem in schema.problems(template)] == []
-
-
-def test_the_metadata_is_the_catalogue() -> None:
-    assert metadata_problems(METADATA) == []
 
 
 def active(body: Any) -> Any:
@@ -164,21 +157,3 @@ def test_what_datadogs_schema_does_not_know_is_found(name: str, fault: Fault, co
     found = schema.problems(damaged(load(name), fault))
 
     assert any(complaint in problem for problem in found), found
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "complaint"),
-    [
-        ("metric_name", "name", "its columns are metric_name,"),
-        ("gym.concurrency.limit,", "gym.concurrency.limits,", "it lists the metrics of the catalogue"),
-        ("limit,gauge,10,task", "limit,count,10,task", "gym.concurrency.limit has the metric_type 'count'"),
-        ("limit,gauge,10,task", "limit,gauge,10,slot", "gym.concurrency.limit has the unit_name 'slot'"),
-        ("Configured slots.", "Slots.", "gym.concurrency.limit has the description 'Slots.'"),
-        ("Configured slots.,0", "Configured slots.,2", "gym.concurrency.limit has the orientation '2'"),
-        ("Configured slots.", "Configured | slots…", "a description is ASCII"),
-    ],
-)
-def test_each_fault_of_the_metadata_is_found(before: str, after: str, complaint: str) -> None:
-    assert before in METADATA
-
-    assert any(complaint in problem for problem in metadata_problems(METADATA.replace(before, after, 1)))

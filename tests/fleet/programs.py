@@ -76,16 +76,12 @@ class Gym:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.stop()
-        finally:
-            self._end_all()
+        self.end_all()
 
     def start(self) -> Self:
         """Start the servers, and return when all of them are ready."""
-        if (
-            signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-        ):  # In the background of a shell; children would inherit it.
+        # In the background of a shell SIGINT is ignored, and would be by all that is started here.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         with self._log.open("wb") as log:
             self._servers = subprocess.Popen(
@@ -104,20 +100,26 @@ class Gym:
             time.sleep(0.1)
         return self
 
-    def stop(self) -> None:
-        """Stop the servers as Ctrl-C does, so that they shut down in order."""
-        if self._servers is None:
-            return
-        self._servers.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            self._servers.wait(STOP_SECONDS)
-        self._end_all()
-
     def stop_server(self, name: str) -> None:
         """Stop one server, and wait until it has ended. It has the time that it needs; nemo-gym gives it a second."""
         (server,) = (process for process in self._all() if process.environ().get("NEMO_GYM_CONFIG_PATH") == name)
         server.send_signal(signal.SIGINT)
-        server.wait(STOP_SECONDS)
+        end = time.monotonic() + STOP_SECONDS
+        with suppress(psutil.NoSuchProcess):
+            while server.status() != psutil.STATUS_ZOMBIE:  # Its parent looks after it once a minute.
+                assert time.monotonic() < end, f"{name} did not stop:\n{self.printed()[-6000:]}"
+                time.sleep(0.05)
+
+    def end_all(self) -> None:
+        """Kill what is left of everything that was started, and wait until it is gone."""
+        for _ in range(5):  # One of them may have started another one meanwhile.
+            left = list(self._all())
+            for process in left:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(left, timeout=10)
+        if self._servers is not None:
+            self._servers.wait(10)
 
     def printed(self) -> str:
         """What the servers have printed so far."""
@@ -152,14 +154,6 @@ class Gym:
             "RAY_USAGE_STATS_ENABLED": "0",
             "XDG_RUNTIME_DIR": str(self.folder),  # Where workers are told apart: not from those of another run.
         }
-
-    def _end_all(self) -> None:
-        """Kill what is left of everything that was started, and wait until it is gone."""
-        left = list(self._all())
-        for process in left:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(left, timeout=10)
 
     def _all(self) -> Iterator[psutil.Process]:
         for process in psutil.process_iter():

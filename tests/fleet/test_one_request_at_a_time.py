@@ -95,15 +95,12 @@ def test_datadogs_own_server_takes_every_line(gym: Gym, datadog_server: DatadogS
 
 def test_a_server_that_stops_says_what_it_did_last(gym: Gym, capture: Capture) -> None:
     began = capture.now
-    held = posted(PORT, "/v1/responses", {"input": "hello"})
-    capture.wait_for("active", 1, *MODEL)
+    with posted(PORT, "/v1/responses", {"input": "hello"}):
+        capture.wait_for("active", 1, *MODEL)
+        gym.stop_server("policy_model")
 
-    gym.stop_server("policy_model")
-
-    held.close()
     assert capture.values("active", *MODEL)[-1] == 0
     assert capture.total("admissions_total", *MODEL, since=began) == 1
-    gym.stop()
     assert "pushmetrics:" not in gym.printed()
 
 
@@ -117,6 +114,7 @@ def test_reverification(gym: Gym, capture: Capture) -> None:
         "again.jsonl",
     ]
 
+    gym.end_all()  # It starts servers of its own, at the same ports.
     gym.run("eval", "reverify", *files, "--force", "--concurrency", "2")
 
     assert len((gym.folder / "unsafe_again.jsonl").read_text().splitlines()) == 3

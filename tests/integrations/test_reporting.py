@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -22,7 +22,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
 
 
 @pytest.fixture
-async def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+async def receiver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
     async with Receiver(bucket_seconds=0.1) as receiver:
         host, port = await receiver.listen_udp("127.0.0.1", 0)
         monkeypatch.setenv("PUSHMETRICS_SINK", f"udp://{host}:{port}")

@@ -22,7 +22,7 @@ pytestmark = [
 
 HERE = Path(__file__).parent
 BUCKET_SECONDS = 2.0
-"""The Agent's are of 10 s, and the processes flush every 10 s: everything is five times as fast here."""
+"""The Agent's are of 10 s. The processes flush four times in each, so that one that is late leaves no gap."""
 
 FOUR = {"", "worker:1", "worker:2", "worker:3"}
 """The worker tags of four processes."""
