@@ -12,18 +12,18 @@ from rich.text import Text
 
 from . import clock
 from .dashboards import Template
-from .dashboards.evaluate import evaluate_dashboard, variables_of
+from .dashboards.evaluate import evaluate_dashboard
 from .demo.program import run_demo
 from .demo.settings import DemoSettings
 from .demo.view import Outcome
-from .errors import InvalidValueError
+from .errors import InvalidValueError, PushmetricsError
 from .listen import ListenSettings, open_sockets
 from .live.board import Board
 from .live.dashboard import Drawn, drawn_groups, framed, page_number, pages
 from .live.plain import Writer
 from .live.screen import Canvas, can_draw, glyphs_for
 from .live.stopping import pause, set_by_signals
-from .live.text import Glyphs, cut, safe
+from .live.text import UNICODE, Glyphs, cut, safe
 from .receiver import Receiver
 
 REFRESH_SECONDS = 1.0
@@ -55,7 +55,7 @@ class Show:
     def __init__(self, settings: ShowSettings, receiver: Receiver, stream: TextIO, source: str) -> None:
         if settings.template.kind != "dashboard":
             raise InvalidValueError(f"{settings.template.name} is a monitor; a dashboard can be shown")
-        variables_of(settings.template.body, settings.picked)  # A bad name is better said before the terminal is taken.
+        _try(settings)  # What is bad about it is better said before the terminal is taken.
         self._settings = settings
         self._receiver = receiver
         self._stream = stream
@@ -111,8 +111,25 @@ class Show:
             clock.wall(),
             min(self._settings.seconds, max(elapsed, FIRST_BUCKETS * self._receiver.bucket_seconds)),
             picked=self._settings.picked,
+            strict=False,  # What came may not be what a query can be evaluated over, which costs only its own panel.
         )
         return drawn_groups(panels, width, glyphs)
+
+
+def _try(settings: ShowSettings) -> None:
+    """Draw the template over nothing; raises :class:`PushmetricsError` for what can never be shown."""
+    try:
+        panels = evaluate_dashboard(
+            settings.template.body, Receiver(), clock.wall(), settings.seconds, picked=settings.picked
+        )
+        drawn_groups(panels, PIPE_WIDTH, UNICODE)
+    except PushmetricsError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise InvalidValueError(
+            f"{settings.template.name} has not the form of a dashboard that can be shown, with a title, widgets with "
+            f"queries and formulas, and template_variables: {type(error).__name__} {error}"
+        ) from None
 
 
 def run_show(settings: ShowSettings, listen: ListenSettings, stream: TextIO) -> None:

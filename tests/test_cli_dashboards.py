@@ -91,6 +91,9 @@ def test_a_file_of_ones_own_is_taken_as_it_is(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("{", "mine.json is no JSON: "),
+        ("[" * 100_000, "mine.json is no JSON: "),
+        ('{"title": "x", "widgets": [NaN]}', "mine.json is no JSON: NaN is no number"),
+        ('{"title": "\\ud800", "widgets": []}', "mine.json is no JSON: "),
         ("[]", "mine.json is no dashboard, with a title and widgets, and no monitor"),
         ('{"title": "x"}', "mine.json is no dashboard"),
         ('{"title": "x", "widgets": 3}', "it has not the form of a dashboard"),

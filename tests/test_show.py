@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import subprocess
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 from pushes import DRIVER, HEALTH, SERVER
 from terminal import terminal
+
+from pushmetrics.dashboards import load
 
 
 def lines_of(tags: tuple[str, ...], **values: int) -> bytes:
@@ -93,6 +96,45 @@ def test_with_the_demo_on_a_terminal_it_is_drawn_live_and_left_behind(columns: i
     assert "Wanted of each slot, active and queued" in shown
     assert re.search(r"rollouts rollout_driver", left)
     assert "The reporter's health" in left
+
+
+def test_lines_that_no_query_can_take_cost_their_own_panels(tmp_path: Path) -> None:
+    path = tmp_path / "dsd.socket"
+    program = show("concurrency_limits", "--unix", str(path), "--duration", "2", "--bucket", "0.5")
+    payload = b"\n".join(
+        [
+            lines_of(SERVER, limit=4, active=4, oldest_wait_ms=4_000),
+            *(b"gym.concurrency.active_peak:5|%s|#limit_name:x" % kind for kind in (b"s", b"g")),
+            *(b"gym.concurrency.queue_depth:1.7e308|g|#limit_name:huge,server:%s" % name for name in (b"a", b"b")),
+        ]
+    )
+    output, errors = send_until_it_ends(program, path, payload)
+
+    assert program.returncode == 0, errors
+    assert errors == ""
+    assert re.search(r"^Peak of active, by limit\nsum:gym.concurrency.active_peak\{", output, re.MULTILINE)
+    assert "only gauges, counts and" in output
+    assert re.search(r"^upstream_requests model_server .* 100%$", output, re.MULTILINE)
+
+
+@pytest.mark.parametrize("damage", ["no variables", "other widgets", "other requests"])
+def test_a_dashboard_of_another_form_is_an_error_before_anything_is_drawn(tmp_path: Path, damage: str) -> None:
+    body = load("limit_detail").body
+    if damage == "no variables":
+        del body["template_variables"]
+    else:
+        others = {
+            "other widgets": {"type": "free_text"},
+            "other requests": {"type": "heatmap", "requests": {"fill": {}}},
+        }
+        body["widgets"] = [{"definition": others[damage]}]
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(body), encoding="utf-8")
+    program = show(str(path), "--unix", str(tmp_path / "dsd.socket"), "--duration", "1")
+    _, errors = program.communicate(timeout=40)
+
+    assert program.returncode == 1
+    assert errors.startswith("Error: mine has not the form of a dashboard that can be shown")
 
 
 @pytest.mark.parametrize(

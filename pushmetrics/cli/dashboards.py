@@ -15,7 +15,7 @@ from ..errors import InvalidValueError
 from ..series import BUCKET_SECONDS
 from ..settings import DEFAULT_LEVEL, DEFAULT_NAMESPACE
 from .options import Command, Pair, Seconds, allow_remote, sockets
-from .shared import run
+from .shared import harmless, run
 
 if TYPE_CHECKING:
     from ..dashboards import Template
@@ -153,9 +153,9 @@ def validate(templates: tuple[str, ...], **options: Any) -> None:
             problems = [*check.problems(template, namespace), *schema.problems(template)]
             wrong += bool(problems)
             for problem in problems:
-                click.echo(problem, err=True)
+                click.echo(harmless(problem), err=True)
             if not problems:
-                click.echo(f"{template.name}: good")
+                click.echo(harmless(f"{template.name}: good"))
         return 1 if wrong else 0
 
     run(program)
@@ -184,12 +184,12 @@ def push(templates: tuple[str, ...], dry_run: bool, **options: Any) -> None:
         rendered = _rendered(templates, **options)
         api = DatadogApi(account())
         for change in plan(api, rendered):
-            what = f"{change.template.kind} {change.template.title}"
+            what = harmless(f"{change.template.kind} {change.template.title}")
             if change.action == "keep":
                 click.echo(f"unchanged  {what}")
             elif dry_run:
                 click.echo(f"would {change.action}  {what}")
-                click.echo(change.diff)
+                click.echo(harmless(change.diff))
             else:
                 apply(api, change)
                 click.echo(f"{change.action}d    {what}")

@@ -21,6 +21,13 @@ def missing(error: ModuleNotFoundError) -> str:
     return f"the command line needs {package}, which is not installed; run: pip install 'pushmetrics[{extras}]'"
 
 
+def harmless(text: str) -> str:
+    """Return text without what could do something to a terminal; its lines stay lines."""
+    from ..live.text import safe
+
+    return "\n".join(safe(line) for line in text.split("\n"))
+
+
 def run(program: Callable[[], int], needed: str = "") -> NoReturn:
     """Run a program and exit with its status. What goes wrong outside of it is one line.
 
@@ -41,10 +48,10 @@ def run(program: Callable[[], int], needed: str = "") -> NoReturn:
         raise  # Whoever read the output has gone; click ends the program quietly.
     except PushmetricsError as error:
         _give_up_what_can_not_be_written()
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(harmless(str(error))) from None
     except OSError as error:
         _give_up_what_can_not_be_written()
-        raise click.ClickException(f"{error}; {needed}" if needed else str(error)) from None
+        raise click.ClickException(harmless(f"{error}; {needed}" if needed else str(error))) from None
     sys.exit(status)
 
 

@@ -73,8 +73,17 @@ def _checked(url: str) -> str:
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         host, parts = "", urlsplit("")
-    if parts.username or not host or parts.scheme not in {"http", "https"}:
-        raise InvalidValueError("DATADOG_HOST is an address such as https://api.datadoghq.eu, without a user in it")
+    if (
+        "@" in parts.netloc
+        or not host
+        or not _KEY.fullmatch(url)
+        or parts.query
+        or parts.fragment
+        or parts.scheme not in {"http", "https"}
+    ):
+        raise InvalidValueError(
+            "DATADOG_HOST is an address such as https://api.datadoghq.eu, without a user or a query in it"
+        )
     if parts.scheme == "http" and not _is_loopback(host):
         raise InvalidValueError(f"DATADOG_HOST: the keys would go to {host} in plain text; use https://")
     return url.rstrip("/")

@@ -103,7 +103,7 @@ class DatadogApi:
         for attempt in range(1, TRIES + 1):
             try:
                 answer, response = method(*arguments, **more)
-            except (DatadogException, OSError, ValueError, TypeError) as error:
+            except (DatadogException, OSError, ValueError, TypeError, RecursionError) as error:
                 reason = _failure(error, self._account.url)
                 raise PushmetricsError(self._account.hide(f"could not {what}: {reason}")) from None
             status = int(response.status_code)
@@ -130,7 +130,9 @@ def _wait(headers: Any) -> float:
 
 def _failure(error: Exception, url: str) -> str:
     """Return what went wrong before there was an answer, or what was wrong with the answer."""
-    if isinstance(error, (ValueError, TypeError)) and not isinstance(error, OSError):  # Those are of the network.
+    if isinstance(error, (ValueError, TypeError, RecursionError)) and not isinstance(
+        error, OSError
+    ):  # Those are of the network.
         return f"what {url} answers is not what Datadog's API does; check DD_SITE, DATADOG_HOST and proxies"
     if type(error).__name__ == "HTTPError":
         return str(error).partition(". ")[0]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import InvalidValueError
+from ..errors import InvalidValueError, QueryError
 from ..query import Group, Lines, Source, Span, evaluate, evaluate_monitor, parse, parse_monitor, reduce
 from ..query.expressions import UNIT_SECONDS
 from .templates import Body
@@ -54,6 +54,8 @@ class Panel:
     """Where a line is drawn across a graph."""
     text: str = ""
     """What a note says, in Markdown."""
+    problem: str = ""
+    """Why there is nothing to draw."""
 
 
 def variables_of(body: Body, picked: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -72,19 +74,29 @@ def variables_of(body: Body, picked: Mapping[str, str] | None = None) -> dict[st
 
 
 def evaluate_dashboard(
-    body: Body, source: Source, now: float, seconds: float, *, picked: Mapping[str, str] | None = None
+    body: Body,
+    source: Source,
+    now: float,
+    seconds: float,
+    *,
+    picked: Mapping[str, str] | None = None,
+    strict: bool = True,
 ) -> list[Panel]:
     """Return the panels of a dashboard over the last `seconds`, in the order in which they are read.
 
     A point is as wide as a bucket of the source, or as a ``.rollup()`` says. Over longer times Datadog rolls points up
-    by itself, to keep a graph below 1500 of them.
+    by itself, to keep a graph below 1500 of them. A query that can not be evaluated raises
+    :class:`pushmetrics.errors.QueryError`, or costs its own panel if not `strict`.
     """
-    reader = _Reader(source, now, seconds, variables_of(body, picked))
+    reader = _Reader(source, now, seconds, variables_of(body, picked), strict=strict)
     return list(reader.panels(body["widgets"], ""))
 
 
 class _Reader:
-    def __init__(self, source: Source, now: float, seconds: float, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, source: Source, now: float, seconds: float, variables: Mapping[str, str], *, strict: bool
+    ) -> None:
+        self._strict = strict
         self._source = source
         self._now = now
         self._seconds = seconds
@@ -96,10 +108,16 @@ class _Reader:
             kind, title = definition["type"], definition.get("title", "")
             if kind == "group":
                 yield from self.panels(definition["widgets"], title)
-            elif kind == "note":
+                continue
+            if kind == "note":
                 yield Panel(kind=kind, title="", group=group, text=definition["content"])
-            else:
+                continue
+            try:
                 yield self._panel(definition, kind, title, group)
+            except QueryError as error:
+                if self._strict:
+                    raise
+                yield Panel(kind=kind, title=title, group=group, problem=str(error))
 
     def _panel(self, definition: Body, kind: str, title: str, group: str) -> Panel:
         seconds = self._seconds

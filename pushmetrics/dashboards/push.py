@@ -8,9 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from ..errors import PushmetricsError
+from ..errors import InvalidValueError, PushmetricsError
 from .check import MANAGED_MARK, MANAGED_TAG
 from .templates import Body, Template
+
+NO_FIELDS = {"attach_host_name", "cls", "id", "method", "params", "self", "what"}
+"""What the API's client, or ours, would take for an argument of its own."""
 
 
 class Api(Protocol):
@@ -57,6 +60,10 @@ def plan(api: Api, templates: Sequence[Template]) -> list[Change]:
     :class:`pushmetrics.PushmetricsError` when there are two that could be meant.
     """
     for template in templates:
+        if fields := sorted(NO_FIELDS & template.body.keys()):
+            raise InvalidValueError(
+                f"{template.name} holds {', '.join(fields)}, which a template may not; an export has it, so take it out"
+            )
         if not is_managed(template.kind, template.body):
             mark = f"the sentence {MANAGED_MARK!r} in its description" if template.kind == "dashboard" else MANAGED_TAG
             raise PushmetricsError(f"{template.name} has no mark, so it would be made anew each time; add {mark}")
@@ -86,7 +93,8 @@ def is_managed(kind: str, body: Body) -> bool:
     """Return whether a dashboard, or its summary, or a monitor has the mark of what a push has made."""
     if kind == "dashboard":
         return MANAGED_MARK in str(body.get("description"))
-    return MANAGED_TAG in (body.get("tags") or ())
+    tags = body.get("tags")
+    return isinstance(tags, list) and MANAGED_TAG in tags
 
 
 def apply(api: Api, change: Change) -> None:

@@ -56,8 +56,9 @@ def load_file(path: Path) -> Template:
     Raises :class:`pushmetrics.PushmetricsError` (a ValueError) for what is no template, and OSError.
     """
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        body = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        json.dumps(body, ensure_ascii=False).encode()  # Half a character can be written as \ud800, and not be sent.
+    except (ValueError, RecursionError) as error:
         raise InvalidValueError(f"{path} is no JSON: {error}") from None
     if isinstance(body, dict):
         if "title" in body and "widgets" in body:
@@ -72,6 +73,10 @@ def load_file(path: Path) -> Template:
 def load_all() -> list[Template]:
     """Return all templates, dashboards first."""
     return [load(name) for name in names()]
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
 
 
 def _paths() -> list[Path]:

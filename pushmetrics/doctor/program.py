@@ -67,6 +67,8 @@ def load_registry(module: str) -> Registry:
         registry = reduce(getattr, name.split("."), found) if name else default_registry
     except AttributeError:
         raise InvalidValueError(f"{path} has no {name}; without a name the default registry is taken.") from None
+    except Exception as error:  # noqa: BLE001 - a module may have a __getattr__ of its own
+        raise InvalidValueError(f"{module} can not be looked at: {_text(error)}") from None
     if not isinstance(registry, Registry):
         kind = type(registry).__name__
         raise InvalidValueError(f"{module} is no Registry but of type {kind}; without a name the default one is taken.")
@@ -92,7 +94,7 @@ def _imported(path: str) -> object:
 
 
 def _failed(path: str, error: BaseException) -> InvalidValueError:
-    text = traceback.format_exception_only(error)[-1].strip()
+    text = _text(error)
     if isinstance(error, SyntaxError):
         file, line = error.filename or path, error.lineno
     else:
@@ -102,3 +104,7 @@ def _failed(path: str, error: BaseException) -> InvalidValueError:
         frame = next(own, frames[-1])
         file, line = frame.filename, frame.lineno
     return InvalidValueError(f"{path} can not be imported: {text} ({Path(file).name}, line {line})")
+
+
+def _text(error: BaseException) -> str:
+    return traceback.format_exception_only(error)[-1].strip()

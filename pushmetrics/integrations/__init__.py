@@ -32,5 +32,9 @@ def all_hooks() -> list[Hook]:
     """Return the hooks of this package, and those of others that are installed beside it."""
     from importlib.metadata import entry_points  # Costs as much as the rest of the package.
 
-    others = (Hook(point.name, point.value.replace(" ", "")) for point in entry_points(group=ENTRY_POINT_GROUP))
+    # Behind the function there may be extras in brackets, which are for installers.
+    others = (
+        Hook(point.name, point.value.partition("[")[0].replace(" ", ""))
+        for point in entry_points(group=ENTRY_POINT_GROUP)
+    )
     return [*HOOKS, *sorted(others)]

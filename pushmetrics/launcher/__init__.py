@@ -50,6 +50,8 @@ def become(command: Sequence[str], environ: Mapping[str, str]) -> int:
 
     Raises :class:`CommandError` when it is not found or can not be executed.
     """
+    if not command[0]:
+        raise CommandError("'': command not found", NOT_FOUND)
     try:
         if os.name == "nt":  # There a replaced process ends at once, as its parent sees it.
             return subprocess.run(command, env=environ, check=False).returncode  # noqa: S603 - the user's own command

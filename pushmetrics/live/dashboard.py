@@ -12,7 +12,7 @@ from rich.text import Text
 from ..dashboards.evaluate import Panel
 from .panels import panel_lines
 from .styles import STYLES
-from .text import Glyphs, cut, size
+from .text import Glyphs, cut, safe, size
 
 TWO_COLUMNS = 110
 """From how many cells on there are two columns."""
@@ -36,7 +36,7 @@ class Drawn(NamedTuple):
 def drawn_groups(panels: Sequence[Panel], width: int, glyphs: Glyphs) -> list[Drawn]:
     """Return each group that has something to be drawn."""
     return [
-        Drawn(Text(cut(title, width, glyphs), style=HEADING), rows)
+        Drawn(Text(cut(safe(title), width, glyphs), style=HEADING), rows)
         for title, members in groupby(panels, lambda panel: panel.group)
         if (rows := _rows(list(members), width, glyphs))
     ]

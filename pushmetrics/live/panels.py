@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from rich.style import Style
@@ -40,7 +41,7 @@ def value_text(value: float, unit: str) -> str:
     if unit == "millisecond":
         return duration(value)
     if unit == "percent":
-        return f"{value:.0f}%" if value >= 9.95 or value <= 0 else f"{value:.1f}%"
+        return f"{number(round(value))}%" if value >= 9.95 or value <= 0 else f"{value:.1f}%"
     return number(round(value, 2))
 
 
@@ -48,12 +49,15 @@ def panel_lines(panel: Panel, width: int, glyphs: Glyphs) -> list[Text]:
     """Return a panel in lines of at most `width` cells, its title first; nothing of a note."""
     if panel.kind == "note":
         return []
+    if panel.problem:
+        lines = textwrap.wrap(safe(panel.problem), max(1, width))
+        return [_title(panel, width, glyphs), *(Text(line, style=STYLES["hot"]) for line in lines)]
     draw = {"toplist": _toplist, "query_value": _number}.get(panel.kind, _graph)
     return list(draw(panel, width, glyphs))
 
 
 def _title(panel: Panel, width: int, glyphs: Glyphs, right: str = "") -> Text:
-    text = Text().append(cut(panel.title, width - len(right) - 1, glyphs), style=STYLES["title"])
+    text = Text().append(cut(safe(panel.title), width - len(right) - 1, glyphs), style=STYLES["title"])
     if right:
         text.append(" " * (width - size(text.plain) - len(right)))
         text.append(right, style=STYLES["heading"])
@@ -78,7 +82,10 @@ def _graph(panel: Panel, width: int, glyphs: Glyphs) -> Iterator[Text]:
         newest = "" if last is None else value_text(last, layer.unit)
         highest = value_text(max(points.values()), layer.unit)
         line = Text(pad(cut(label, label_width, glyphs), label_width) + " ")
-        line.append(_sparks([points.get(start) for start in starts], cells, top, glyphs), style=PALETTES[layer.palette])
+        line.append(
+            _sparks([points.get(start) for start in starts], cells, top, glyphs),
+            style=PALETTES.get(layer.palette, PALETTES[""]),
+        )
         line.append(f" {newest:>{VALUE_WIDTH}} ")
         line.append(f"{highest:>{VALUE_WIDTH}}", style=STYLES["quiet"])
         yield line
@@ -121,7 +128,7 @@ def _toplist(panel: Panel, width: int, glyphs: Glyphs) -> Iterator[Text]:
 def _number(panel: Panel, width: int, glyphs: Glyphs) -> Iterator[Text]:
     for layer in panel.layers:
         values = [value for points in layer.lines.points.values() for value in points.values()]
-        title = pad(cut(panel.title, width - VALUE_WIDTH - 1, glyphs), TITLE_WIDTH)
+        title = pad(cut(safe(panel.title), width - VALUE_WIDTH - 1, glyphs), TITLE_WIDTH)
         line = Text().append(title, style=STYLES["title"])
         if values:
             line.append(f"{value_text(values[0], layer.unit):>{VALUE_WIDTH}}", style=_style(panel, values[0]))
@@ -141,4 +148,5 @@ def _label(layer: Layer, group: Group, *, several: bool) -> str:
     # What is picked to see more of it comes first, since the end may be cut off.
     tags = sorted(zip(layer.lines.by, group, strict=True), key=lambda tag: tag[0] != "limit_name")
     names = " ".join(safe(value) for _, value in tags if value != NOT_THERE)
-    return f"{names} {layer.label}" if names and several else names or layer.label
+    label = safe(layer.label)
+    return f"{names} {label}" if names and several else names or label

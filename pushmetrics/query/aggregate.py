@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby, product
+from math import prod
 
 from .. import clock
 from ..errors import QueryError
 from ..receiver import Distribution, Point, Series
 from .expressions import FILL_SECONDS, Aggregator, Fill, Metric
 from .lines import NOT_THERE, Group, Lines, Points, Source, Span, interval_start
+
+MAX_GROUPS_OF_A_SOURCE = 100
+"""A source belongs to a group for each combination of its values, which one line can make millions of."""
 
 REDUCERS: dict[str, Callable[[list[float]], float]] = {
     "sum": sum,
@@ -31,7 +35,12 @@ def metric_lines(metric: Metric, source: Source, span: Span, variables: Mapping[
     for series in source.series(metric.name):
         tags = series.tags_and_host
         if _in_scope(metric, frozenset(tags), variables):
-            for group in product(*(_values(tags, key) for key in metric.by)):
+            values = [_values(tags, key) for key in metric.by]
+            if prod(map(len, values)) > MAX_GROUPS_OF_A_SOURCE:
+                raise QueryError(
+                    f"{metric}: the tags of one source put it into more than {MAX_GROUPS_OF_A_SOURCE} groups"
+                )
+            for group in product(*values):
                 groups[group].append(series)
     kinds = {series.kind for sources in groups.values() for series in sources}
     _check_kinds(metric, kinds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import isfinite
 
 from ..errors import QueryError
 from .aggregate import REDUCERS, filled, metric_lines
@@ -37,7 +38,7 @@ def evaluate(
     each name in a formula. Raises :class:`pushmetrics.errors.QueryError` for a name that is in neither, and for
     what has no meaning at Datadog: an average of counts, arithmetic between lines of other groups or intervals.
     """
-    return _Evaluation(source, span, variables or {}, queries or {}).lines(expression)
+    return _finite(_Evaluation(source, span, variables or {}, queries or {}).lines(expression))
 
 
 def reduce(lines: Lines, aggregator: str) -> Lines:
@@ -50,7 +51,16 @@ def reduce(lines: Lines, aggregator: str) -> Lines:
         for group, line in lines.points.items()
         if line
     }
-    return replace(lines, points=points, span=NO_TIME, interpolated=0.0)
+    return _finite(replace(lines, points=points, span=NO_TIME, interpolated=0.0))
+
+
+def _finite(lines: Lines) -> Lines:
+    """Return the lines without what has become too large for a float: it has no value, as what is divided by 0."""
+    points = {
+        group: {start: value for start, value in line.items() if isfinite(value)}
+        for group, line in lines.points.items()
+    }
+    return replace(lines, points=points)
 
 
 class _Evaluation:

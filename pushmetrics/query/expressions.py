@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 Aggregator = Literal["sum", "avg", "max", "min"]
@@ -29,7 +30,7 @@ def number_text(value: float) -> str:
     """Return a number as a query has it, without an exponent."""
     if value.is_integer():
         return str(int(value))
-    return f"{value:.15f}".rstrip("0") if abs(value) < 1 else repr(value)
+    return f"{Decimal(repr(value)):f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Negative:
     operand: Expression
 
     def __str__(self) -> str:
-        return f"-{_grouped(self.operand)}"
+        return f"-{_grouped(self.operand, isinstance(self.operand, Operation))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,9 @@ class Operation:
     right: Expression
 
     def __str__(self) -> str:
-        return f"{_grouped(self.left)} {self.operator} {_grouped(self.right)}"
+        # As few parentheses as the text may have had, since only so many in each other can be read back.
+        left = _grouped(self.left, _binding(self.left) < _binding(self))
+        return f"{left} {self.operator} {_grouped(self.right, _binding(self.right) <= _binding(self))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +178,15 @@ def _leaves(expression: Expression) -> Iterator[Metric | Number | Reference]:
                 yield from _leaves(argument)
 
 
-def _grouped(expression: Expression) -> str:
-    return f"({expression})" if isinstance(expression, (Operation, Negative)) else str(expression)
+def _grouped(expression: Expression, needed: bool) -> str:
+    return f"({expression})" if needed else str(expression)
+
+
+def _binding(expression: Expression) -> int:
+    """Return how tightly the parts of an expression are bound to each other."""
+    if isinstance(expression, Operation):
+        return 0 if expression.operator in "+-" else 1
+    return 2
 
 
 def _last(seconds: int) -> str:

@@ -29,13 +29,21 @@ MAX_LENGTH = 10_000
 MAX_DEPTH = 50
 """Of parentheses, signs and functions in each other, so that no query runs out of the interpreter's stack."""
 
+MAX_OPERATORS = 200
+"""In one query: each is one more step down when it is evaluated, written or walked through."""
+
+MAX_DIGITS = 100
+"""Of a number, far below what would be infinite, or too long to be read as an integer."""
+
 MAX_ROLLUP_SECONDS = 86_400
 MAX_WINDOW_SECONDS = 86_400
 
-_TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>[A-Za-z_][A-Za-z0-9_.]*)|(?P<sign>[-+*/(){},:.<>=!$]))")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[0-9]+(?:\.[0-9]+)?)|(?P<name>[A-Za-z_][A-Za-z0-9_.]*)|(?P<sign>[-+*/(){},:.<>=!$]))"
+)
 _SCOPE_ITEM = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*|!?[a-zA-Z][a-zA-Z0-9_./-]*:[a-zA-Z0-9_:./-]+")
 _TAG_KEY = re.compile(r"[a-zA-Z][a-zA-Z0-9_./-]*")
-_LAST = re.compile(r"last_([1-9]\d{0,4})([smhd])")
+_LAST = re.compile(r"last_([1-9][0-9]{0,4})([smhd])")
 _COMPARATORS = (">=", "<=", ">", "<")
 
 T = TypeVar("T", bound=str)
@@ -64,6 +72,7 @@ class _Parser:
         self._text = text
         self._place = 0
         self._depth = 0
+        self._operators = 0
         if len(text) > MAX_LENGTH:
             self._fail(f"a query has at most {MAX_LENGTH} characters, this one has {len(text)}")
 
@@ -72,16 +81,23 @@ class _Parser:
     def expression(self) -> Expression:
         self._descend()
         left = self._product()
-        while sign := self._take("+", "-"):
+        while sign := self._operator("+", "-"):
             left = Operation(cast('Literal["+", "-"]', sign), left, self._product())
         self._depth -= 1
         return left
 
     def _product(self) -> Expression:
         left = self._factor()
-        while sign := self._take("*", "/"):
+        while sign := self._operator("*", "/"):
             left = Operation(cast('Literal["*", "/"]', sign), left, self._factor())
         return left
+
+    def _operator(self, *signs: str) -> str | None:
+        sign = self._take(*signs)
+        self._operators += sign is not None
+        if self._operators > MAX_OPERATORS:
+            self._fail(f"it has more than {MAX_OPERATORS} operators")
+        return sign
 
     def _factor(self) -> Expression:
         if self._take("-"):
@@ -249,7 +265,10 @@ class _Parser:
                 self._fail(f"the character {rest[0]!r} has no meaning here")
             return "end", ""
         self._place = found.end()
-        return str(found.lastgroup), found[str(found.lastgroup)]
+        kind, token = str(found.lastgroup), found[str(found.lastgroup)]
+        if kind == "number" and (len(token) > MAX_DIGITS or float(token) >= 10**MAX_DIGITS):
+            self._fail(f"a number has at most {MAX_DIGITS} digits, got one of {len(token)}")
+        return kind, token
 
     def _take(self, *signs: str) -> str | None:
         """Return the next token and go on if it is one of `signs`."""

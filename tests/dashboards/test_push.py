@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import os
 import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from datadog_api import API_KEY, APP_KEY, FakeDatadog, fake_datadog
@@ -120,6 +122,7 @@ def test_two_that_could_be_meant_are_an_error_before_anything_is_written(api: Da
     [
         ("limit_detail", {"description": "mine"}, "add the sentence 'Managed by pushmetrics' in its description"),
         ("oldest_wait", {"tags": ["team:mine"]}, "add managed_by:pushmetrics"),
+        ("oldest_wait", {"tags": 5}, "add managed_by:pushmetrics"),
     ],
 )
 def test_without_a_mark_nothing_is_pushed(
@@ -129,6 +132,16 @@ def test_without_a_mark_nothing_is_pushed(
 
     with pytest.raises(PushmetricsError, match=f"{name} has no mark, so it would be made anew each time; {complaint}"):
         plan(api, [Template(name, template.kind, template.body | unmarked)])
+    assert fake.calls == []
+
+
+@pytest.mark.parametrize("field", ["id", "params", "what"])
+def test_what_is_no_field_of_a_template_is_not_pushed(api: DatadogApi, fake: FakeDatadog, field: str) -> None:
+    template = load("limit_detail")
+    exported = Template("mine", template.kind, template.body | {field: "abc-def-ghi"})
+
+    with pytest.raises(PushmetricsError, match=f"mine holds {field}, which a template may not"):
+        plan(api, [exported])
     assert fake.calls == []
 
 
@@ -153,6 +166,7 @@ def test_an_account_with_many_dashboards_is_read_to_its_end(api: DatadogApi, fak
         (503, b"", "bad HTTP response code: 503"),
         (200, b"<html>log in</html>", "is not what Datadog's API does; check DD_SITE, DATADOG_HOST and proxies"),
         (200, b"\xff\xfe", "is not what Datadog's API does"),
+        (200, b"[" * 100_000, "is not what Datadog's API does"),
         (200, [1, 2], "what came as the list of dashboards is none; check DD_SITE"),
         (200, {"dashboards": [1]}, "what came as the list of dashboards is none"),
         (200, None, "what came as the list of dashboards is none"),
@@ -239,6 +253,9 @@ class TestTheAccount:
             ({"DATADOG_HOST": "http://api.datadoghq.com"}, "the keys would go to api.datadoghq.com in plain text"),
             ({"DATADOG_HOST": "ftp://api.datadoghq.com"}, "DATADOG_HOST is an address such as"),
             ({"DATADOG_HOST": "https://me:secret@x.example"}, "DATADOG_HOST is an address such as"),
+            ({"DATADOG_HOST": "https://:secret@x.example"}, "DATADOG_HOST is an address such as"),
+            ({"DATADOG_HOST": "https://x.example/?token=secret"}, "DATADOG_HOST is an address such as"),
+            ({"DATADOG_HOST": "https://x.example/\x1b[31m"}, "DATADOG_HOST is an address such as"),
             ({"DATADOG_HOST": "http://[::1"}, "DATADOG_HOST is an address such as"),
             ({"DD_API_KEY": ""}, "DD_API_KEY is not set"),
             ({"DD_APP_KEY": " "}, "DD_APP_KEY is not set"),
@@ -300,6 +317,20 @@ class TestTheCommand:
         changed = self.run(fake, "oldest_wait", "--notify", "@you", "--dry-run")
         assert changed.stdout.startswith("would update  monitor ")
         assert len(fake.writes) == 2
+
+    def test_nothing_reaches_the_terminal_but_text(self, fake: FakeDatadog, tmp_path: Path) -> None:
+        evil = "\x1b]0;title\x07\x9b31m"
+        body = load("limit_detail").body
+        path = tmp_path / "mine.json"
+        path.write_text(json.dumps(body | {"title": f"mine{evil}", "description": f"{body['description']}{evil}"}))
+        dry = self.run(fake, str(path), "--dry-run")
+        fake.refuse(400, {"errors": [f"bad{evil}"]})
+        refused = self.run(fake, str(path))
+
+        assert dry.stdout.startswith("would create  dashboard mine?]0;title??31m\n")
+        assert refused.stderr.endswith("Datadog answered 400; bad?]0;title??31m\n")
+        for text in (dry.stdout, refused.stderr):
+            assert all(line.isprintable() for line in text.split("\n"))
 
     @pytest.mark.parametrize(
         ("variables", "complaint"),

@@ -146,6 +146,12 @@ def test_a_name_that_leads_nowhere(module: str, said: str) -> None:
     assert complaint(program(TWO_LIMITS, module)).startswith(said)
 
 
+def test_a_module_that_makes_its_names_itself_may_fail_in_any_way() -> None:
+    found = program("def __getattr__(name):\n    raise RuntimeError('not yet')\n", "program:registry")
+
+    assert complaint(found) == "program:registry can not be looked at: RuntimeError: not yet"
+
+
 def test_what_the_module_prints_and_warns_of_is_not_in_the_way(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

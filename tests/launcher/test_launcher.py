@@ -246,6 +246,9 @@ class TestCommands:
         assert (status, output) == (2, "")
         assert complaint in errors
 
+    def test_a_command_without_a_name_is_not_found(self) -> None:
+        assert outcome([*RUN, ""]) == (127, "", "Error: '': command not found\n")
+
     def test_run_inside_of_run_loads_once(self) -> None:
         _, output, _ = outcome([*RUN, *RUN, *python("import os; print(os.environ['PYTHONPATH'])")], PYTHONPATH="/own")
 
@@ -327,6 +330,54 @@ class TestIntegrations:
         assert errors == (
             "pushmetrics: others:fail failed: RuntimeError('it does not work'). The program runs on without it.\n"
         )
+
+    @pytest.mark.parametrize(
+        ("target", "complaint"),
+        [
+            ("bad:leave", "bad:leave failed: SystemExit(3)"),
+            ("bad:nameless", "bad:nameless failed: Nameless"),
+            ("bad_at_import:any", "bad_at_import:any failed: SystemExit(4)"),
+            ("missing:any", "missing:any failed: ModuleNotFoundError"),
+            (":any", ":any failed: ValueError"),
+            ("bad", "bad failed: AttributeError"),
+        ],
+    )
+    def test_nothing_that_one_does_ends_the_program(
+        self, others: str, bare_python: str, target: str, complaint: str
+    ) -> None:
+        Path(others, "bad_at_import.py").write_text("raise SystemExit(4)")
+        Path(others, "bad.py").write_text(
+            textwrap.dedent("""
+                def leave(module):
+                    raise SystemExit(3)
+
+                class Nameless(Exception):
+                    def __repr__(self):
+                        raise RuntimeError("no name")
+
+                def nameless(module):
+                    raise Nameless
+            """)
+        )
+        Path(others, "others-1.0.dist-info", "entry_points.txt").write_text(
+            f"[pushmetrics.integrations]\ncolorsys = {target}\n"
+        )
+
+        code = f"import sys; sys.path.append({others!r}); import colorsys; print('runs on')"
+        status, output, errors = self.run(others, bare_python, "-c", code)
+
+        assert (status, output) == (0, "runs on\n")
+        assert errors.startswith(f"pushmetrics: {complaint}")
+        assert errors.count("\n") == 1
+        code = f"import sys; sys.path.append({others!r}); sys.stderr.close(); import colorsys; print('runs on')"
+        assert self.run(others, bare_python, "-c", code) == (0, "runs on\n", "")
+
+    def test_extras_of_an_entry_point_are_for_installers(self, others: str, bare_python: str) -> None:
+        Path(others, "others-1.0.dist-info", "entry_points.txt").write_text(
+            "[pushmetrics.integrations]\ncolorsys = others:see [more, most]\n"
+        )
+
+        assert self.run(others, bare_python, "-c", "import colorsys") == (0, "saw True 1\n", "")
 
     def test_an_environment_that_can_not_import_us_is_left_alone(self, bare_python: str, tmp_path: Path) -> None:
         package = tmp_path / "nemo_gym"

@@ -50,6 +50,34 @@ def test_a_graph_has_a_sparkline_its_newest_and_its_highest_value() -> None:
     ]
 
 
+def test_what_a_template_says_can_not_reach_the_terminal() -> None:
+    evil = "\x1b[31mred\x1b]0;title\x07\x9b5m"
+    for kind in ("timeseries", "toplist", "query_value"):
+        one = panel(layer({(evil,): [1]}, label=evil, display=kind), kind=kind, title=evil, group=evil)
+        (group,) = drawn_groups([one], 200, UNICODE)
+        text = group.heading.plain + "".join(line.plain for row in group.rows for line in row)
+
+        assert "red" in text
+        assert "\x1b" not in text
+        assert "\x07" not in text
+        assert "\x9b" not in text
+
+
+def test_a_palette_of_datadogs_that_is_not_ours_is_drawn_as_any() -> None:
+    assert len(drawn(panel(layer({("calls",): [1]}, palette="dog_classic")))) == 2
+
+
+def test_what_can_not_be_drawn_says_why() -> None:
+    one = panel(problem="sum:hits{*}: only gauges, counts and distributions are in the subset")
+
+    assert drawn(one) == ["Queue depth", "sum:hits{*}: only gauges, counts and", "distributions are in the subset"]
+
+
+def test_no_percentage_is_long() -> None:
+    assert value_text(1.7e308, "percent") == "2e+308%"
+    assert value_text(12.4, "percent") == "12%"
+
+
 def test_many_points_share_a_cell_and_few_have_several() -> None:
     many = panel(layer({("calls",): [0, 0, 0, 6, 6, None, None, None]}))
 

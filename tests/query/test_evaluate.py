@@ -359,3 +359,23 @@ def test_a_span_ends_before_the_bucket_that_is_open() -> None:
     assert span == (START + 60, START + 120, 10)
     assert span.starts() == [START + 60 + 10 * place for place in range(6)]
     assert Span.until(100.35, 0.5, 0.1).starts() == [99.8, 99.9, 100.0, 100.1, 100.2]
+
+
+def test_a_source_with_many_values_of_its_tags_is_refused_not_multiplied(time: ManualClock) -> None:
+    receiver = Receiver()
+    keys = ("component", "limit_name", "server")
+    tags = ",".join(f"{key}:{number}" for key in keys for number in range(150))
+    feed(time, receiver, {0: f"hits:1|g|#{tags}"})
+
+    with pytest.raises(QueryError, match="the tags of one source put it into more than 100 groups"):
+        ask("sum:hits{*} by {component,limit_name,server}", receiver)
+    assert points(ask("sum:hits{*}", receiver)) == [(0, 1)]
+
+
+def test_what_is_too_large_for_a_float_has_no_value(time: ManualClock) -> None:
+    receiver = Receiver()
+    feed(time, receiver, {0: "\n".join(f"hits:1.7e308|g|#host:{host}" for host in "abc")})
+
+    assert ask("sum:hits{*}", receiver).points == {(): {}}
+    assert ask("sum:hits{host:a} * 10 - sum:hits{host:b} * 10", receiver).points == {(): {}}
+    assert points(ask("max:hits{*}", receiver)) == [(0, 1.7e308)]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushmetrics.errors import PushmetricsError, QueryError
-from pushmetrics.query import Metric, MonitorQuery, parse, parse_monitor
+from pushmetrics.query import Metric, MonitorQuery, Span, evaluate, metrics_of, parse, parse_monitor
 from pushmetrics.query.expressions import (
     AGGREGATORS,
     FILL_METHODS,
@@ -22,6 +22,7 @@ from pushmetrics.query.expressions import (
     Reference,
     Rollup,
 )
+from pushmetrics.receiver import Receiver
 
 QUERIES = [
     "sum:gym.concurrency.active{*}",
@@ -174,6 +175,46 @@ def extended(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expressi
 
 
 expressions = st.recursive(st.one_of(metrics, numbers, st.builds(Reference, names)), extended, max_leaves=8)
+
+
+@pytest.mark.parametrize(
+    ("query", "complaint"),
+    [
+        ("sum:a{*}" + "+1" * 4_000, "more than 200 operators"),
+        ("sum:a{*}" + "*1" * 4_000, "more than 200 operators"),
+        ("a * " + "(a + a) * " * 150 + "a", "more than 200 operators"),
+        ("sum:a{*}.rollup(sum, " + "9" * 5_000 + ")", "at most 100 digits, got one of 5000"),
+        ("sum:a{*} * " + "9" * 100, "at most 100 digits"),
+        ("sum:a{*} * 1." + "1" * 400, "at most 100 digits"),
+        ("sum:a{*} * ٣", "has no meaning here"),
+        ("sum:a{*}.rollup(sum, ٣)", "has no meaning here"),
+    ],
+)
+def test_no_query_is_too_much_for_the_interpreter(query: str, complaint: str) -> None:
+    with pytest.raises(QueryError, match=complaint):
+        parse(query)
+    with pytest.raises(QueryError):
+        parse_monitor(f"avg(last_5m):{query} > 1")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "sum:a{*}" + " + 1" * 200,
+        "(" * 49 + "sum:a{*}" + " * 2)" * 49 + " + 1" * 151,
+        "-" * 49 + "sum:a{*}",
+        "-(" * 24 + "sum:a{*} + 1" + ")" * 24,
+        "sum:a{*} * 0.00000000000000000001",
+        "sum:a{*} * 0.30000000000000004",
+        "sum:a{*} * " + "9" * 99,
+    ],
+)
+def test_the_largest_query_is_written_out_and_evaluated(query: str) -> None:
+    expression = parse(query)
+
+    assert parse(str(expression)) == expression
+    assert [metric.name for metric in metrics_of(expression)] == ["a"]
+    assert evaluate(expression, Receiver(), Span.until(1000, 100, 10)).points == {}
 
 
 @given(expressions)

@@ -87,13 +87,21 @@ class Hooks:
             try:
                 __import__(package)
                 getattr(sys.modules[package], function)(module)
-            except Exception as error:  # noqa: BLE001 - nothing that goes wrong here may end the program
-                self._complain(f"pushmetrics: {target} failed: {error!r}. The program runs on without it.")
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - nothing that goes wrong here may end the program
+                self._complain(target, error)
 
-    def _complain(self, message: str) -> None:
-        if not self._complained and sys.stderr is not None:
-            print(message, file=sys.stderr)  # noqa: T201 - a program's logging may not be set up yet
+    def _complain(self, target: str, error: BaseException) -> None:
+        if self._complained or sys.stderr is None:
+            return
         self._complained = True
+        try:
+            what = repr(error)
+        except Exception:  # noqa: BLE001 - as above
+            what = type(error).__name__
+        try:  # noqa: SIM105 - contextlib is not loaded yet
+            sys.stderr.write(f"pushmetrics: {target} failed: {what}. The program runs on without it.\n")
+        except Exception:  # noqa: BLE001, S110 - as above; whoever has closed standard error wants to hear nothing
+            pass
 
 
 class Loader:
