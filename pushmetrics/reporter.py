@@ -175,7 +175,7 @@ class Reporter:
     async def flush(self) -> FlushResult:
         """Sample and push now, beside the periodic flushes; returns what was taken and what was not.
 
-        Raises :class:`ReporterStateError` when the reporter is not running.
+        Raises :class:`ReporterStateError` when the reporter is not running, or is closed before the flush has its turn.
         """
         if self._sink is None:
             return FlushResult()
@@ -268,6 +268,7 @@ class Reporter:
                 await self._close_sink(self._sink)
                 await self._workers.aclose(CLOSE_SECONDS * 0.05)
             finally:
+                self._flushing = asyncio.Lock()  # Who still waits for the one before comes too late.
                 self._workers = self._new_workers()  # Those before may be giving their slots back for a while yet.
                 self._registry.detach(self)
                 self._closing = False
@@ -314,8 +315,11 @@ class Reporter:
 
     async def _flush(self, lag: float) -> FlushResult:
         assert self._sink is not None, "only a started reporter flushes"
-        assert self._flushing is not None, "only a started reporter flushes"
-        async with self._flushing:
+        flushing = self._flushing
+        assert flushing is not None, "only a started reporter flushes"
+        async with flushing:
+            if flushing is not self._flushing:  # Another reporter may have the registry by now.
+                raise ReporterStateError(f"{self!r} was closed before this flush had its turn")
             began = clock.monotonic()
             settings = self._settings
             await self._workers.look(self._registry)

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushmetrics import MemorySink, MeteredSemaphore, PushmetricsError, Registry, Reporter
+from pushmetrics.errors import ReporterStateError
 from pushmetrics.model import Delivery, Sample
 from pushmetrics.reporter import seconds_to_next_tick
 from pushmetrics.testing import ManualClock, RecordingSink
@@ -282,6 +283,32 @@ class TestTheWay:
 
         assert sink.total("admissions_total") == 1
         assert sink.closed
+
+    async def test_a_flush_that_comes_to_its_turn_after_the_close_pushes_nothing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By then another reporter may push the same counts."""
+        monkeypatch.setattr("pushmetrics.reporter.CLOSE_SECONDS", 0.05)
+        go = asyncio.Event()
+
+        class Hanging(RecordingSink):
+            async def push(self, samples: Iterator[Sample]) -> Delivery:
+                if self.flushes:
+                    await go.wait()
+                return await super().push(samples)
+
+        sink = Hanging()
+        reporter = Reporter(registry=Registry(), sink=sink)
+        await reporter.start()
+        await asyncio.sleep(0)  # The first flush.
+        flushes = [asyncio.create_task(reporter.flush()) for _ in range(2)]
+        await asyncio.sleep(0)  # One hangs, and the other waits for it.
+        await reporter.aclose()
+        go.set()
+        _, late = await asyncio.gather(*flushes, return_exceptions=True)
+
+        assert isinstance(late, ReporterStateError)
+        assert sink.flushes == 2
 
     async def test_a_flush_that_is_under_way_when_it_is_closed_ends_and_is_counted(self) -> None:
         class Slow(RecordingSink):
