@@ -19,8 +19,8 @@ MIN_WAIT, MAX_WAIT = 1.0, 60.0
 
 PAGE = 100
 
-_ANSWERED = [400, 401, 403, 404, 409, 429]
-"""What the client raises as one error without a number, unless it is told not to."""
+_PARAMETERS = {"suppress_response_errors_on_codes": [400, 401, 403, 404, 409, 429]}
+"""What the client is told with each call: not to raise these answers as one error without a number."""
 
 _REASONS = {
     401: "the keys were not accepted; check DD_API_KEY and DD_APP_KEY, and that DD_SITE is the site that they are of",
@@ -82,24 +82,21 @@ class DatadogApi:
 
     def create(self, kind: str, body: Body) -> None:
         """Make a dashboard or a monitor."""
-        self._call(f"create a {kind}", self._resource(kind).create, params=self._told(), **body)
+        self._call(f"create a {kind}", self._resource(kind).create, params=_PARAMETERS, **body)
 
     def update(self, kind: str, identifier: Any, body: Body) -> None:
         """Write a dashboard or a monitor over."""
-        self._call(f"update a {kind}", self._resource(kind).update, identifier, params=self._told(), **body)
+        self._call(f"update a {kind}", self._resource(kind).update, identifier, params=_PARAMETERS, **body)
 
     def _resource(self, kind: str) -> Any:
         return self._dashboard if kind == "dashboard" else self._monitor
-
-    def _told(self) -> dict[str, Any]:
-        return {"suppress_response_errors_on_codes": _ANSWERED}
 
     def _call(self, what: str, method: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
         """Call the client, wait where Datadog asks for it, and return what is in its answer."""
         from datadog.api.exceptions import DatadogException
 
-        if "params" not in more:
-            more |= self._told()
+        if "params" not in more:  # To read, the client takes them all together.
+            more |= _PARAMETERS
         for attempt in range(1, TRIES + 1):
             try:
                 answer, response = method(*arguments, **more)
