@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from .catalog import DISTRIBUTION
-from .model import Descriptor, Sample
+from .model import Descriptor, Kind, Sample
 
 Part = tuple[Sample, int, int | None]
 """The lines of a sample, from the first up to but not including the second number, that travel in one datagram: all of
@@ -29,36 +30,44 @@ class Template:
     `suffix` is what the lines carry behind their type, with the leading ``|``, or "".
     """
 
-    __slots__ = ("_filled", "_filled_with", "_lines", "_wait_head", "_wait_suffix")
+    __slots__ = ("_heads", "_rest", "_suffix", "descriptor")
 
     def __init__(self, descriptor: Descriptor, suffix: str) -> None:
-        prefix = f"{descriptor.namespace}." if descriptor.namespace else ""
-        lines = []
-        for name, kind in zip(descriptor.names, descriptor.kinds, strict=True):
-            head = f"{prefix}{name}:"
-            if kind is DISTRIBUTION:
-                self._wait_head = head
-            else:
-                lines.append(f"{_escaped(head)}%d|{kind}{_escaped(suffix)}")
-        self._lines = "\n".join(lines).encode()
-        self._filled_with: tuple[int, ...] = ()
-        self._filled = b""
-        self._wait_suffix = suffix
+        self.descriptor = descriptor
+        # Most series share the heads, so that thousands of them have little more than their suffix to read.
+        self._heads = _heads(descriptor.namespace, descriptor.names, descriptor.kinds)
+        self._suffix = suffix.encode()
+        self._rest = self._suffix + b"\n"
 
     def fill(self, sample: Sample) -> bytes:
         """Return the lines of `sample`, which has the template's descriptor, separated by newlines."""
-        values = sample.values
-        if values != self._filled_with:  # Most limits do nothing most of the time.
-            self._filled_with = values
-            self._filled = self._lines % values
+        lines = (self._heads.with_values % sample.values).replace(b"\n", self._rest) + self._suffix
         if not sample.waits:
-            return self._filled
-        head, tail = self._wait_head, f"|{DISTRIBUTION}{rate_field(sample.one_in)}{self._wait_suffix}"
-        return b"\n".join([self._filled, *(f"{head}{wait}{tail}".encode() for wait in sample.waits)])
+            return lines
+        head, tail = self._heads.of_waits, f"|{DISTRIBUTION}{rate_field(sample.one_in)}".encode() + self._suffix
+        return b"\n".join([lines, *(head + f"{wait}".encode() + tail for wait in sample.waits)])
 
 
-def _escaped(text: str) -> str:
-    return text.replace("%", "%%")
+class _Heads(NamedTuple):
+    """The lines of all series with the same metrics, without what differs: their numbers and suffixes."""
+
+    with_values: bytes
+    of_waits: bytes
+    """Up to the number."""
+
+
+@lru_cache(maxsize=100)
+def _heads(namespace: str, names: tuple[str, ...], kinds: tuple[Kind, ...]) -> _Heads:
+    prefix = f"{namespace}." if namespace else ""
+    of_waits = ""
+    lines = []
+    for name, kind in zip(names, kinds, strict=True):
+        head = f"{prefix}{name}:"
+        if kind is DISTRIBUTION:
+            of_waits = head
+        else:
+            lines.append(f"{head.replace('%', '%%')}%d|{kind}")
+    return _Heads("\n".join(lines).encode(), of_waits.encode())
 
 
 def rate_field(one_in: int) -> str:
