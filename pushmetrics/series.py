@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import cache
-from operator import itemgetter, neg
+from operator import itemgetter, neg, sub
 from typing import NamedTuple
 
 from . import clock
@@ -284,16 +284,10 @@ class Series:
         self._settle()
         active_peak, queue_peak = self._peaks.add(bucket, active_peak, queue_peak)
         totals = (timeouts, cancelled, contended_ms, admissions, admissions_queued, rejected)
-        delivered = self.ledger.offer(totals, now)
-        timeouts -= delivered[0]
-        cancelled -= delivered[1]
-        contended_ms -= delivered[2]
-        admissions -= delivered[3]
-        admissions_queued -= delivered[4]
-        rejected -= delivered[5]
+        owed = tuple(map(sub, totals, self.ledger.offer(totals, now)))
 
         # It may owe a count that only a limit could have that is gone.
-        can_time_out, can_reject = can_time_out or timeouts > 0, can_reject or rejected > 0
+        can_time_out, can_reject = can_time_out or owed[_TIMEOUTS] > 0, can_reject or owed[_REJECTED] > 0
         planned_for = (level, can_time_out, can_reject, namespace, constant_tags)
         if planned_for != self._planned_for:
             self._planned_for = planned_for
@@ -302,21 +296,7 @@ class Series:
         self._last = sample = SeriesSample.__new__(SeriesSample)
         sample.descriptor = self.descriptor
         sample.values = values = self.plan.select(
-            (
-                limit,
-                active,
-                available,
-                queue_depth,
-                active_peak,
-                queue_peak,
-                oldest_wait_ms,
-                timeouts,
-                cancelled,
-                contended_ms,
-                admissions,
-                admissions_queued,
-                rejected,
-            )
+            (limit, active, available, queue_depth, active_peak, queue_peak, oldest_wait_ms, *owed)
         )
         sample.waits, sample.one_in = (), 1
         sample.undelivered = len(values)

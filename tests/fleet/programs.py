@@ -83,16 +83,7 @@ class Gym:
         # In the background of a shell SIGINT is ignored, and would be by all that is started here.
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        with self._log.open("wb") as log:
-            self._servers = subprocess.Popen(
-                self._command("env", "start"),
-                cwd=self.folder,
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self._servers = self._begin(self._log, "env", "start")
         end = time.monotonic() + START_SECONDS
         while "servers ready! Polling" not in self.printed():
             if self._servers.poll() is not None or time.monotonic() > end:
@@ -128,9 +119,13 @@ class Gym:
     def run(self, *arguments: str) -> None:
         """Run a command to its end; what it printed is shown if it fails."""
         printed = self.folder / "command.log"
+        status = self._begin(printed, *arguments).wait(RUN_SECONDS)
+        assert status == 0, printed.read_text(encoding="utf-8", errors="replace")[-6000:]
+
+    def _begin(self, printed: Path, *arguments: str) -> subprocess.Popen[bytes]:
         # Into a file: a command may leave servers behind, and they would hold a pipe open.
         with printed.open("wb") as log:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 self._command(*arguments),
                 cwd=self.folder,
                 env=self._environment(),
@@ -139,8 +134,6 @@ class Gym:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        status = process.wait(RUN_SECONDS)
-        assert status == 0, printed.read_text(encoding="utf-8", errors="replace")[-6000:]
 
     def _command(self, *arguments: str) -> list[str]:
         ours = [str(BIN / "pushmetrics"), "run", "--sink", self._sink, "--flush-interval", "0.1", "--"]

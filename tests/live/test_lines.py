@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,17 +16,6 @@ from pushmetrics.live.plain import LimitLines, Writer
 from pushmetrics.live.summary import summary_lines
 from pushmetrics.receiver import Receiver
 from pushmetrics.testing import ManualClock
-
-
-@pytest.fixture
-def clock() -> Iterator[ManualClock]:
-    with ManualClock() as clock:
-        yield clock
-
-
-@pytest.fixture
-def receiver(clock: ManualClock) -> Receiver:
-    return Receiver(bucket_seconds=1)
 
 
 class TestPlainLines:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from pushes import HEALTH, push
 
@@ -12,22 +10,6 @@ from pushmetrics.live.board import GONE_SECONDS, Board
 from pushmetrics.live.others import value_text
 from pushmetrics.receiver import Receiver
 from pushmetrics.testing import ManualClock
-
-
-@pytest.fixture
-def clock() -> Iterator[ManualClock]:
-    with ManualClock() as clock:
-        yield clock
-
-
-@pytest.fixture
-def receiver(clock: ManualClock) -> Receiver:
-    return Receiver(bucket_seconds=1)
-
-
-@pytest.fixture
-def board(receiver: Receiver) -> Board:
-    return Board(receiver)
 
 
 @pytest.mark.parametrize(
