@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from ..reporter import interval_warning
 from ..settings import Address, ReporterSettings, reporter_settings, sink_address
-from ..sinks.official_client import LineSuffix
+from ..sinks.official_client import TAG_VARIABLES, LineSuffix
 from .finding import Finding
 from .logged import warnings_taken
 
-CLIENT_TAGS = ("DATADOG_TAGS", "DD_ENV", "DD_SERVICE", "DD_VERSION", "DD_ENTITY_ID")
+CLIENT_TAGS = ("DATADOG_TAGS", *TAG_VARIABLES.values())
 """The variables of which the official client makes tags."""
 
 ORIGIN = ("DD_EXTERNAL_ENV", "DATADOG_CARDINALITY", "DD_CARDINALITY")

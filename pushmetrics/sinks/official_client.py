@@ -19,11 +19,11 @@ _CARDINALITIES = ("none", "low", "orchestrator", "high")
 _MAX_EXTERNAL_DATA = 500
 """Characters; what Kubernetes injects ("it-false,cn-container,pu-...") has some 120 of them."""
 
-_TAG_VARIABLES = {
-    "dd.internal.entity_id": "DD_ENTITY_ID",
+TAG_VARIABLES = {
     "env": "DD_ENV",
     "service": "DD_SERVICE",
     "version": "DD_VERSION",
+    "dd.internal.entity_id": "DD_ENTITY_ID",
 }
 """The variables of which the client makes tags, beside DATADOG_TAGS."""
 
@@ -148,7 +148,7 @@ def _checked_environment_tags(tags: list[str]) -> list[str]:
     checked = []
     for tag in tags:
         key, _, value = tag.partition(":")
-        variable = _TAG_VARIABLES.get(key, "DATADOG_TAGS")
+        variable = TAG_VARIABLES.get(key, "DATADOG_TAGS")
         if os.environ.get(variable) != value:
             variable = "DATADOG_TAGS"
         try:
