@@ -30,22 +30,21 @@ class Template:
     `suffix` is what the lines carry behind their type, with the leading ``|``, or "".
     """
 
-    __slots__ = ("_heads", "_rest", "_suffix", "descriptor")
+    __slots__ = ("_end", "_heads", "descriptor")
 
     def __init__(self, descriptor: Descriptor, suffix: str) -> None:
         self.descriptor = descriptor
         # Most series share the heads, so that thousands of them have little more than their suffix to read.
         self._heads = _heads(descriptor.namespace, descriptor.names, descriptor.kinds)
-        self._suffix = suffix.encode()
-        self._rest = self._suffix + b"\n"
+        self._end = suffix.encode() + b"\n"
 
     def fill(self, sample: Sample) -> bytes:
-        """Return the lines of `sample`, which has the template's descriptor, separated by newlines."""
-        lines = (self._heads.with_values % sample.values).replace(b"\n", self._rest) + self._suffix
+        """Return the lines of `sample`, which has the template's descriptor, each with its newline."""
+        lines = (self._heads.with_values % sample.values).replace(b"\n", self._end)
         if not sample.waits:
             return lines
-        head, tail = self._heads.of_waits, f"|{DISTRIBUTION}{rate_field(sample.one_in)}".encode() + self._suffix
-        return b"\n".join([lines, *(head + f"{wait}".encode() + tail for wait in sample.waits)])
+        head, tail = self._heads.of_waits, f"|{DISTRIBUTION}{rate_field(sample.one_in)}".encode() + self._end
+        return lines + b"".join([head + f"{wait}".encode() + tail for wait in sample.waits])
 
 
 class _Heads(NamedTuple):
@@ -66,8 +65,8 @@ def _heads(namespace: str, names: tuple[str, ...], kinds: tuple[Kind, ...]) -> _
         if kind is DISTRIBUTION:
             of_waits = head
         else:
-            lines.append(f"{head.replace('%', '%%')}%d|{kind}")
-    return _Heads("\n".join(lines).encode(), of_waits.encode())
+            lines.append(f"{head.replace('%', '%%')}%d|{kind}\n")
+    return _Heads("".join(lines).encode(), of_waits.encode())
 
 
 def rate_field(one_in: int) -> str:
@@ -89,33 +88,31 @@ def rate_field(one_in: int) -> str:
 def pack(filled: Iterable[tuple[Sample, bytes]], max_bytes: int) -> Iterator[Datagram]:
     """Yield datagrams of at most `max_bytes` bytes from samples and their lines; never an empty one.
 
-    A datagram is filled up and cut at a line's end, so the lines of a sample may be in two. A line that fits no
-    datagram is one that is too long, for the caller to count.
+    A datagram is filled up and cut at a line's end, so the lines of a sample may be in two; its last line has no
+    newline. A line that fits no datagram is one that is too long, for the caller to count.
     """
     taken: list[bytes] = []
     parts: list[Part] = []
-    room = max_bytes + 1  # As if a newline followed each line.
+    room = max_bytes + 1  # With the newline that the last line does not have.
     for sample, lines in filled:
         start, rest = 0, lines
-        while len(rest) >= room:
-            cut = rest.rfind(b"\n", 0, room)
-            if cut < 0 and not taken:  # Its first line fits no datagram.
-                cut = rest.find(b"\n")
-                if cut < 0:
-                    cut = len(rest)
-            if cut >= 0:
-                stop = start + rest.count(b"\n", 0, cut) + 1
-                taken.append(rest[:cut])
+        while len(rest) > room:
+            end = rest.rfind(b"\n", 0, room) + 1
+            if not end and not taken:  # Its first line fits no datagram.
+                end = rest.index(b"\n") + 1
+            if end:
+                stop = start + rest.count(b"\n", 0, end)
+                taken.append(rest[:end])
                 parts.append((sample, start, stop))
-                start, rest = stop, rest[cut + 1 :]
-            yield b"\n".join(taken), parts
+                start, rest = stop, rest[end:]
+            yield b"".join(taken)[:-1], parts
             taken, parts, room = [], [], max_bytes + 1
         if rest:
             taken.append(rest)
             parts.append((sample, start, None))
-            room -= len(rest) + 1
+            room -= len(rest)
     if taken:
-        yield b"\n".join(taken), parts
+        yield b"".join(taken)[:-1], parts
 
 
 class ParseError(ValueError):

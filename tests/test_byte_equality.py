@@ -126,7 +126,7 @@ def expected(official: OfficialClient, sample: Sample, tags: tuple[str, ...]) ->
 
 
 def written(sample: Sample) -> list[bytes]:
-    return Template(sample.descriptor, LineSuffix()(sample.descriptor.tags)).fill(sample).split(b"\n")
+    return Template(sample.descriptor, LineSuffix()(sample.descriptor.tags)).fill(sample).splitlines()
 
 
 def test_each_metric_of_each_level_under_every_combination_of_variables() -> None:

@@ -99,23 +99,22 @@ class TestTemplates:
         assert parse(lines) == (expected_lines(sample, found), [])
 
         # A signed gauge is a change, not a value, for some receivers; an exponent is no number for others.
-        for line in lines.decode().split("\n"):
+        for line in lines.decode().removesuffix("\n").split("\n"):
             assert re.fullmatch(rf"[^:|]+:{PLAIN_NUMBER}\|[gcd](\|@{PLAIN_NUMBER})?", line.removesuffix(suffix))
 
     def test_its_numbers_alone_change(self) -> None:
         descriptor = Descriptor("a", ["g", "c"], [GAUGE, COUNT], ())
         template = Template(descriptor, "|#k:v")
         for values in ((0, 0), (2**64 - 1, 7), (3, 10**19)):
-            assert (
-                template.fill(Sample(descriptor, values)) == f"a.g:{values[0]}|g|#k:v\na.c:{values[1]}|c|#k:v".encode()
-            )
+            lines = f"a.g:{values[0]}|g|#k:v\na.c:{values[1]}|c|#k:v\n"
+            assert template.fill(Sample(descriptor, values)) == lines.encode()
 
     @pytest.mark.parametrize("percent", ["%", "%s", "%d", "%%", "%(x)s", "100%"])
     def test_a_percent_sign_stays_one(self, percent: str) -> None:
         descriptor = Descriptor(percent, [percent, "d"], [GAUGE, DISTRIBUTION], ())
         sample = Sample(descriptor, (1,), (2.5,))
 
-        lines = Template(descriptor, f"|#{percent}").fill(sample).decode().split("\n")
+        lines = Template(descriptor, f"|#{percent}").fill(sample).decode().removesuffix("\n").split("\n")
 
         assert lines == [f"{percent}.{percent}:1|g|#{percent}", f"{percent}.d:2.5|d|#{percent}"]
 
@@ -123,7 +122,7 @@ class TestTemplates:
         descriptor = Descriptor("", ["g", "d"], [GAUGE, DISTRIBUTION], ())
         sample = Sample(descriptor, (1,), (0.0, 0.001, 123456789.125), 4)
 
-        assert Template(descriptor, "|#k:v").fill(sample).split(b"\n") == [
+        assert Template(descriptor, "|#k:v").fill(sample).splitlines() == [
             b"g:1|g|#k:v",
             b"d:0.0|d|@0.25|#k:v",
             b"d:0.001|d|@0.25|#k:v",
@@ -170,7 +169,8 @@ class TestPacking:
 
         datagrams = []
         too_long = []
-        for data, parts in pack([(sample_of[id(lines)], b"\n".join(lines)) for lines in samples], max_bytes):
+        filled = [(sample_of[id(lines)], b"".join(line + b"\n" for line in lines)) for lines in samples]
+        for data, parts in pack(filled, max_bytes):
             assert data
             (datagrams if len(data) <= max_bytes else too_long).append(data)
             for sample, start, stop in parts:
@@ -195,7 +195,7 @@ class TestPacking:
         def samples() -> Iterator[tuple[Sample, bytes]]:
             for number in range(10):
                 taken.append(number)
-                yield Sample(NO_DESCRIPTOR, (0,)), b"x" * 600
+                yield Sample(NO_DESCRIPTOR, (0,)), b"x" * 600 + b"\n"
 
         next(pack(samples(), 1432))
 
