@@ -34,12 +34,16 @@ class Ledger:
         self.expired: Totals = ()
         """Of each count, what was dropped because nobody took it for too long; empty if nothing was."""
 
-    def offer(self, totals: Totals, now: float) -> Totals:
+    def offer(self, totals: Totals, now: float, delivered: bool) -> Totals:
         """Take the totals at the monotonic time `now`, and return what of them is not owed.
 
-        That is what was delivered, and what is dropped because it is older than MAX_AGE_SECONDS.
+        That is what was delivered, and what is dropped because it is older than MAX_AGE_SECONDS. `delivered` says
+        that all that was last owed was delivered.
         """
-        if self._offered is not self._delivered:
+        if delivered:
+            self._delivered = self._offered
+            self._marks = None
+        elif self._offered is not self._delivered:
             self._grow_older(now)
         self._offered = totals
         self._offered_at = now

@@ -45,6 +45,15 @@ class LimitStatistics:
     """Acquires refused because the queue was full."""
 
 
+class Naming(NamedTuple):
+    """What the samples of a registry are called, beside the tags that each series has of its own."""
+
+    level: str
+    """Which metrics a series has: "core", "standard" or "full"."""
+    namespace: str
+    constant_tags: Tags
+
+
 class Descriptor:
     """What stays the same from sample to sample of a series: names, kinds and tags.
 

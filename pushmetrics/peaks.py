@@ -17,8 +17,13 @@ class Peaks:
         self.active_owed = self.queue_owed = 0
         """The peak of the last sample's bucket, what came late from the one before left out; 0 once delivered."""
 
-    def add(self, bucket: int, active: int, queue: int) -> tuple[int, int]:
-        """Take values of `bucket` in, and return the peaks to show."""
+    def add(self, bucket: int, active: int, queue: int, delivered: bool) -> tuple[int, int]:
+        """Take values of `bucket` in, and return the peaks to show.
+
+        `delivered` says that those that it returned last were delivered.
+        """
+        if delivered:
+            self.active_owed = self.queue_owed = 0
         if bucket == self._bucket:
             if active > self.active_owed:
                 self.active_owed = active

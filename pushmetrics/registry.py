@@ -19,8 +19,9 @@ from . import clock
 from .catalog import LEVELS
 from .errors import InvalidTypeError, InvalidValueError, ReporterStateError, shown
 from .ledger import MAX_AGE_SECONDS
-from .model import Limit, Sample, Tags
-from .series import BUCKET_SECONDS, Member, Series
+from .model import Limit, Naming, Sample, Tags
+from .reading import Member
+from .series import BUCKET_SECONDS, Series
 from .tags import normalize
 
 logger = logging.getLogger("pushmetrics")
@@ -89,7 +90,7 @@ class Registry:
         with self._lock:
             self._take_over_gone()
             tags = limit.tags
-            series = self._series.get(tags) or self._rejected.get(tags)
+            series = self._find(tags)
             if series is not None and id(limit) in series.members:
                 return
             member = self._member(limit)
@@ -105,10 +106,10 @@ class Registry:
         """
         with self._lock:
             self._take_over_gone()
-            series = self._series.get(limit.tags) or self._rejected.get(limit.tags)
+            series = self._find(limit.tags)
             member = series.members.get(id(limit)) if series is not None else None
-            if member is not None:
-                self._remove(member)
+            if series is not None and member is not None:
+                self._remove(series, member)
 
     def __contains__(self, limit: Limit) -> bool:
         with self._lock:
@@ -135,7 +136,8 @@ class Registry:
         """Yield a sample of each series, read when it or one of the few before it is yielded.
 
         `constant_tags` come behind the tags of each series. Where they are not the same for all they are a mapping
-        from a series' tags, and a series that is not in it is left out for now.
+        from a series' tags, and a series that is not in it is left out for now. Such a mapping is not changed after
+        it was given here: give another one.
 
         A limit that can not be read is logged once and left out. Until a sample is called delivered, what it counts
         is in the next one, too. Only the latest sample of a series can be called delivered, and the level decides
@@ -155,7 +157,7 @@ class Registry:
     ) -> list[Sample]:
         samples: list[Sample] = []
         by_tags = constant_tags if isinstance(constant_tags, Mapping) else None
-        more_tags = () if isinstance(constant_tags, Mapping) else constant_tags
+        naming = Naming(level, namespace, () if isinstance(constant_tags, Mapping) else constant_tags)
         with self._lock:
             now = clock.monotonic()
             bucket = int(clock.wall() // BUCKET_SECONDS)
@@ -163,14 +165,16 @@ class Registry:
                 if not series.members and series.finished:
                     continue
                 if by_tags is not None:
-                    known = by_tags.get(series.tags)
-                    if known is None:
+                    if series.tagged_by is not by_tags:  # To look tags up in each flush costs as much as lines.
+                        series.tagged_by, series.constant_tags = by_tags, by_tags.get(series.tags)
+                    if series.constant_tags is None:
                         continue
-                    more_tags = known
+                    if series.constant_tags is not naming.constant_tags:
+                        naming = Naming(level, namespace, series.constant_tags)
                 if series.failing:
                     series.write_off_what_is_old()
                 try:
-                    samples.append(series.sample(level, namespace, more_tags, now, bucket))
+                    samples.append(series.sample(naming, now, bucket))
                 except Exception:
                     if not series.said_to_fail:
                         series.said_to_fail = True
@@ -216,8 +220,7 @@ class Registry:
         for member in [member for one in series for member in one.members.values()]:
             with suppress(Exception):  # A limit that can not be read is said to be so when it is collected.
                 member.read(now, member.gauges())  # Which starts the peaks anew.
-            tags = member.series.tags
-            (self._series.get(tags) or self._rejected.get(tags) or self._new_series(tags)).add(member)
+            (self._find(member.tags) or self._new_series(member.tags)).add(member)
         self.series_rejected = self.series_collected = self.counts_expired = 0
 
     def _member(self, limit: Limit) -> Member:
@@ -231,8 +234,12 @@ class Registry:
         except TypeError:
             raise InvalidTypeError(f"register: a limit can be referenced weakly, and {shown(limit)} can not") from None
         member.key = id(limit)
+        member.tags = limit.tags
         member.counters = limit.counters
         return member
+
+    def _find(self, tags: Tags) -> Series | None:
+        return self._series.get(tags) or self._rejected.get(tags)
 
     def _new_series(self, tags: Tags) -> Series:
         series = Series(tags, self._lock)
@@ -261,11 +268,11 @@ class Registry:
     def _take_over_gone(self) -> None:
         while self._gone:
             member = self._gone.popleft()
-            if member.series.members.get(member.key) is member:
-                self._remove(member)
+            series = self._find(member.tags)
+            if series is not None and series.members.get(member.key) is member:
+                self._remove(series, member)
 
-    def _remove(self, member: Member) -> None:
-        series = member.series
+    def _remove(self, series: Series, member: Member) -> None:
         series.remove(member)
         if not series.members and self._rejected.pop(series.tags, None) is None:
             self._ended[series.tags] = series

@@ -52,6 +52,8 @@ class Workers:
         self._all = self._with_worker(worker if isinstance(worker, int) else 0)
         """The tags where they are the same for everybody."""
         self._tags: dict[Tags, Tags] = {}
+        self._seen: dict[Tags, Tags] = {}
+        """Those as the last look saw them: its thread may go on, and what a flush was given must not change."""
         self._slots: dict[tuple[str, ...], Slot] = {}
         self._lock = threading.Lock()
         """Held by the one thread that takes slots or gives them back."""
@@ -66,12 +68,12 @@ class Workers:
     @property
     def tags(self) -> Tags | Mapping[Tags, Tags]:
         """The tags of all series, or of each by its limits' tags; one that is missing is not to be sent yet."""
-        return self._tags if self._auto else self._all
+        return self._seen if self._auto else self._all
 
     @property
     def health_tags(self) -> Tags | None:
         """The tags of the reporter's own health; None when it is not to be sent yet."""
-        return self._tags.get(_HEALTH) if self._auto else self._all
+        return self._seen.get(_HEALTH) if self._auto else self._all
 
     async def look(self, registry: Registry) -> None:
         """Take slots for what is new in the registry and give back those of what has gone, off the loop.
@@ -97,6 +99,7 @@ class Workers:
                 self._do_without(registry, error)
         elif clock.monotonic() - self._progress_at > GIVE_UP_SECONDS:
             self._do_without(registry, TimeoutError(f"nothing happened for {GIVE_UP_SECONDS:g} s"))
+        self._seen = self._tags.copy()
 
     async def aclose(self, timeout: float) -> None:
         """Give all slots back, in `timeout` seconds or later in the background. Never raises."""
@@ -105,7 +108,7 @@ class Workers:
             await asyncio.wait([offload(self._give_all_back, THREAD_NAME)], timeout=timeout)
 
     def _take_and_give_back(self, all_tags: Iterable[Tags]) -> None:
-        """Hold exactly the slots of the series with these tags. Runs in a thread while the loop reads ``_tags``."""
+        """Hold exactly the slots of the series with these tags. Runs in a thread."""
         with self._lock:
             generation = slot_files.look_after()
             if generation != self._generation:

@@ -14,7 +14,7 @@ from pushmetrics.testing import ManualClock, RecordingSink
 
 
 def owed(ledger: Ledger, totals: tuple[int, ...], now: float) -> tuple[int, ...]:
-    return tuple(map(sub, totals, ledger.offer(totals, now)))
+    return tuple(map(sub, totals, ledger.offer(totals, now, delivered=False)))
 
 
 def test_what_is_not_settled_is_owed_again() -> None:
