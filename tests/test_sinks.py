@@ -17,7 +17,7 @@ from pushmetrics import ConsoleSink, DogStatsDSink, MemorySink, MeteredSemaphore
 from pushmetrics.catalog import metrics_at
 from pushmetrics.dogstatsd import Line, parse
 from pushmetrics.model import Sample
-from pushmetrics.sinks import resolve
+from pushmetrics.sinks import dogstatsd_sink, resolve
 from pushmetrics.sinks.udp import UdpTransport
 from pushmetrics.testing import ManualClock
 
@@ -253,6 +253,29 @@ class TestUdp:
         assert delivery.datagrams > UdpTransport.burst
         assert turns > delivery.datagrams // UdpTransport.burst
         assert len(many) == 400
+
+    @pytest.mark.parametrize("size", [512, 1432, 4096, 8192])
+    async def test_a_burst_fits_the_buffer_of_an_agent_that_reads_in_the_pauses(
+        self, agent: Agent, size: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        registry = Registry()
+        many = limits(registry, 1000)
+        monkeypatch.setattr(dogstatsd_sink, "TURN_SECONDS", 60)  # Only the pauses give the loop its turn.
+        received: list[bytes] = []
+
+        async def read() -> None:
+            while True:
+                received.extend(agent.datagrams())
+                await asyncio.sleep(0)
+
+        reading = asyncio.create_task(read())
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}", max_datagram_bytes=size)
+        delivery = await sink.push(registry.collect("standard", "gym.concurrency"))
+        reading.cancel()
+        await sink.aclose()
+
+        assert len(received) + len(agent.datagrams()) == delivery.datagrams >= 100
+        assert len(many) == 1000
 
     async def test_templates_of_series_that_have_ended_are_forgotten(self, agent: Agent) -> None:
         registry = Registry(max_series=100_000)

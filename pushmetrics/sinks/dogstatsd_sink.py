@@ -138,6 +138,8 @@ class _Flush:
         Raises OSError when one was refused and the rest of the flush would fare no better.
         """
         send, burst, refuses_late = self._transport.send, self._transport.burst, self._transport.refuses_late
+        if burst is not None:  # Larger ones fill the receiver's buffer sooner.
+            burst = min(burst, burst * self._transport.max_bytes // max_bytes)
         sent = 0  # In this burst.
         turn_ends = self._now() + TURN_SECONDS
         try:

@@ -14,7 +14,8 @@ class Transport(Protocol):
     """Size of a datagram, or of a frame, in bytes, unless the user says otherwise."""
 
     burst: int | None
-    """Datagrams that the receiver's buffer can be trusted to hold; None where the kernel says when it is full."""
+    """Datagrams of that size that the receiver's buffer can be trusted to hold; None where the kernel says when it is
+    full."""
 
     refuses_late: bool
     """Whether a refusal is told by the call after the send, be it the next send or :meth:`confirm`."""
