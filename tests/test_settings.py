@@ -413,8 +413,12 @@ class TestEverySetting:
                 "constant_tags: a tag is a string such as 'team:search'",
             ),
             *(
-                ({"worker": bad}, InvalidValueError, "worker: expected 'auto', None, or an integer of at least 0, got")
-                for bad in (-1, True, 1.5, "x", b"1", ())
+                ({"worker": bad}, InvalidValueError, "worker: expected an integer of at least 0, 'auto' or None, got")
+                for bad in (-1, "x")
+            ),
+            *(
+                ({"worker": bad}, InvalidTypeError, "worker: expected an integer of at least 0, 'auto' or None, got")
+                for bad in (True, 1.5, b"1", ())
             ),
         ],
     )

@@ -8,8 +8,8 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator
 
+from ..checks import integer
 from ..dogstatsd import Datagram, Template, pack
-from ..errors import InvalidTypeError, InvalidValueError, shown
 from ..model import Delivery, Sample
 from ..settings import Address, parse_address, sink_address
 from .official_client import LineSuffix
@@ -49,7 +49,9 @@ class DogStatsDSink:
         self.address = sink_address()[0] if address is None else parse_address(address)
         self._transport = _transport(self.address)
         self._pid = os.getpid()
-        self._max_bytes = self._transport.max_bytes if max_datagram_bytes is None else _checked(max_datagram_bytes)
+        self._max_bytes = self._transport.max_bytes
+        if max_datagram_bytes is not None:
+            self._max_bytes = integer("max_datagram_bytes", max_datagram_bytes, MIN_DATAGRAM_BYTES, MAX_DATAGRAM_BYTES)
         self._suffix = LineSuffix()
         # By the identity of their descriptors, which they keep: to look one up by its value costs as much as lines.
         self._templates: dict[int, Template] = {}
@@ -262,12 +264,3 @@ def _reason(error: OSError) -> str:
     if isinstance(error, TimeoutError) and error.errno is None:
         return "name look-up"
     return errno.errorcode.get(error.errno or 0, type(error).__name__)
-
-
-def _checked(max_datagram_bytes: object) -> int:
-    allowed = f"max_datagram_bytes: expected an integer from {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES}"
-    if isinstance(max_datagram_bytes, bool) or not isinstance(max_datagram_bytes, int):
-        raise InvalidTypeError(f"{allowed}, got {shown(max_datagram_bytes)}")
-    if not MIN_DATAGRAM_BYTES <= max_datagram_bytes <= MAX_DATAGRAM_BYTES:
-        raise InvalidValueError(f"{allowed}, got {shown(max_datagram_bytes)}")
-    return max_datagram_bytes
