@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pushmetrics")
 
 CLOSE_SECONDS = 2.0
-"""How long :meth:`Reporter.aclose` takes at the most, whatever the Agent does."""
+"""How long :meth:`Reporter.aclose` takes at the most, whatever the Agent does, and with it the end of its thread."""
 
 FIRST_RETRY_SECONDS = 0.25
 MAX_RETRY_SECONDS = 4.0
@@ -215,7 +215,7 @@ class Reporter:
         """
         from .reporter_thread import ReporterThread  # Few programs come here.
 
-        return ReporterThread(self)
+        return ReporterThread(self, CLOSE_SECONDS)
 
     async def __aenter__(self) -> Self:
         await self.start()

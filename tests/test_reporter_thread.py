@@ -80,7 +80,7 @@ class TestTheThread:
     def test_closing_returns_whatever_the_agent_does(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr("pushmetrics.reporter_thread.CLOSE_SECONDS", 0.05)
+        monkeypatch.setattr("pushmetrics.reporter.CLOSE_SECONDS", 0.05)
         sink = HeldUp()
         thread = Reporter(registry=Registry(), sink=sink).in_thread()
         thread.start()
