@@ -255,5 +255,5 @@ def _worker(value: object) -> Worker:
             return None
         if re.fullmatch(r"[0-9]{1,6}", value.strip()):
             return int(value)
-        raise InvalidValueError(f"worker: expected an integer of at least 0, 'auto' or None, got {shown(value)}")
+        raise InvalidValueError(f"worker: expected an integer of at least 0, 'auto' or 'none', got {shown(value)}")
     return integer("worker", value, 0, besides=", 'auto' or None")

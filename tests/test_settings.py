@@ -412,9 +412,11 @@ class TestEverySetting:
                 InvalidTypeError,
                 "constant_tags: a tag is a string such as 'team:search'",
             ),
+            ({"worker": -1}, InvalidValueError, "worker: expected an integer of at least 0, 'auto' or None, got -1"),
+            # Text comes from a variable or a command line, where there is no None.
             *(
-                ({"worker": bad}, InvalidValueError, "worker: expected an integer of at least 0, 'auto' or None, got")
-                for bad in (-1, "x")
+                ({"worker": bad}, InvalidValueError, "worker: expected an integer of at least 0, 'auto' or 'none', got")
+                for bad in ("x", "-1", "")
             ),
             *(
                 ({"worker": bad}, InvalidTypeError, "worker: expected an integer of at least 0, 'auto' or None, got")
