@@ -70,10 +70,16 @@ class ReporterThread:
     def close(self) -> None:
         """Push once more and stop, within 2 s whatever the Agent does. Closing twice does no harm.
 
-        It waits for the thread, so in a running event loop call it with ``asyncio.to_thread``.
+        It waits for the thread, so in a running event loop call it with ``asyncio.to_thread``. In the thread itself,
+        as from a sink or a limit of yours, it returns at once: the last push follows what is under way there.
         """
+        thread = self._thread
+        if thread is threading.current_thread():
+            assert self._stop is not None, "it runs in the loop that has made it"
+            self._stop.set()
+            return
         atexit.unregister(self.close)
-        thread, self._thread = self._thread, None
+        self._thread = None
         if thread is None or not thread.is_alive():
             return
         assert self._loop is not None, "start() has waited for it"
