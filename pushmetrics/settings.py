@@ -148,7 +148,7 @@ def sink_address(environ: Mapping[str, str] | None = None) -> tuple[Address, str
             host = bare
             sources.append("DD_AGENT_HOST")
         else:
-            logger.warning("DD_AGENT_HOST is ignored: %r is no host name. Using %r.", given, host)
+            logger.warning("DD_AGENT_HOST is ignored: %s is no host name. Using %r.", shown(given), host)
     if "DD_DOGSTATSD_PORT" in environ:
         given = environ["DD_DOGSTATSD_PORT"]
         if re.fullmatch(r"[0-9]{1,5}", given) and 0 < int(given) < 65536:
@@ -156,8 +156,8 @@ def sink_address(environ: Mapping[str, str] | None = None) -> tuple[Address, str
             sources.append("DD_DOGSTATSD_PORT")
         else:
             logger.warning(
-                "DD_DOGSTATSD_PORT is ignored: %r is no port number from 1 to 65535%s. Using %d.",
-                given,
+                "DD_DOGSTATSD_PORT is ignored: %s is no port number from 1 to 65535%s. Using %d.",
+                shown(given),
                 " (it looks like a service link of Docker or Kubernetes)" if "://" in given else "",
                 port,
             )
@@ -216,7 +216,7 @@ def _enabled(environ: Mapping[str, str], sources: dict[str, str]) -> bool:
         if answer is not None:
             sources["enabled"] = "PUSHMETRICS_ENABLED"
             return answer
-        logger.warning("PUSHMETRICS_ENABLED is ignored: %r is neither 0 nor 1. Reporting is on.", given)
+        logger.warning("PUSHMETRICS_ENABLED is ignored: %s is neither 0 nor 1. Reporting is on.", shown(given))
     sources["enabled"] = "default"
     return True
 
