@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import InvalidValueError, QueryError
+from ..errors import InvalidTypeError, InvalidValueError, QueryError, shown
 from ..query import Group, Lines, Source, Span, evaluate, evaluate_monitor, parse, parse_monitor, reduce
 from ..query.expressions import UNIT_SECONDS
 from .templates import Body
@@ -86,7 +86,8 @@ def evaluate_dashboard(
 
     A point is as wide as a bucket of the source, or as a ``.rollup()`` says. Over longer times Datadog rolls points up
     by itself, to keep a graph below 1500 of them. A query that can not be evaluated raises
-    :class:`pushmetrics.errors.QueryError`, or costs its own panel if not `strict`.
+    :class:`pushmetrics.errors.QueryError`, or costs its own panel if not `strict`. Raises
+    :class:`pushmetrics.PushmetricsError` (a TypeError) for a name or a colour that is no text.
     """
     reader = _Reader(source, now, seconds, variables_of(body, picked), strict=strict)
     return list(reader.panels(body["widgets"], ""))
@@ -132,7 +133,7 @@ class _Reader:
                 lines = evaluate(parse(query["query"]), self._source, span, variables=self._variables)
                 queries.append((query["query"], lines))
                 by_name[query["name"]] = reduce(lines, query["aggregator"]) if "aggregator" in query else lines
-            layers += self._layers(request, by_name, span, kind)
+            layers += self._layers(request, by_name, span, kind, title)
         return Panel(
             kind=kind,
             title=title,
@@ -140,24 +141,35 @@ class _Reader:
             layers=tuple(layers),
             queries=tuple(queries),
             formats=tuple(
-                (condition["comparator"], float(condition["value"]), condition["palette"])
+                (_text(condition, "comparator", title), float(condition["value"]), _text(condition, "palette", title))
                 for condition in definition["requests"][0].get("conditional_formats", ())
             ),
             marks=tuple(float(marker["value"].removeprefix("y = ")) for marker in definition.get("markers", ())),
         )
 
-    def _layers(self, request: Body, queries: Mapping[str, Lines], span: Span, kind: str) -> Iterator[Layer]:
+    def _layers(
+        self, request: Body, queries: Mapping[str, Lines], span: Span, kind: str, title: str
+    ) -> Iterator[Layer]:
+        style = request.get("style", {})
         for formula in request["formulas"]:
             limit = formula.get("limit", {})
             yield Layer(
-                label=formula.get("alias", formula["formula"]),
+                label=_text(formula, "alias", title) if "alias" in formula else formula["formula"],
                 display=request.get("display_type", kind),
-                palette=request.get("style", {}).get("palette", ""),
+                palette=_text(style, "palette", title) if "palette" in style else "",
                 unit=formula.get("number_format", {}).get("unit", {}).get("unit_name", ""),
                 lines=evaluate(parse(formula["formula"]), self._source, span, queries=queries),
                 order=limit.get("order"),
                 most=limit.get("count"),
             )
+
+
+def _text(body: Body, key: str, title: str) -> str:
+    """Return what has to be text; anything else would be found out when there is data to draw, and not before."""
+    value = body[key]
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{title}: {key}: expected a string, got {shown(value)}")
+    return value
 
 
 def monitor_states(
