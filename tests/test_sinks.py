@@ -100,6 +100,36 @@ class TestUdp:
         assert result.datagrams == 1
         assert result.bytes > 500
 
+    async def test_pushes_of_two_event_loops_take_turns(self, agent: Agent) -> None:
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+        began, go_on = threading.Event(), threading.Event()
+        order: list[str] = []
+
+        def samples(name: str) -> Iterator[Sample]:
+            order.append(f"{name} begins")
+            if name == "there":
+                began.set()
+                go_on.wait(30)
+            yield from registry.collect("core", name)
+            order.append(f"{name} ends")
+
+        registry = Registry()
+        (limit,) = limits(registry)
+        there = threading.Thread(target=lambda: asyncio.run(sink.push(samples("there"))))
+        there.start()
+        await asyncio.to_thread(began.wait)
+        here = asyncio.create_task(sink.push(samples("here")))
+        for _ in range(20):  # As many turns as a push that waits for nobody needs.
+            await asyncio.sleep(0)
+        go_on.set()
+        await here
+        there.join()
+        await sink.aclose()
+
+        assert order == ["there begins", "there ends", "here begins", "here ends"]
+        assert [line.name for line in agent.lines() if line.name.endswith(".limit")] == ["there.limit", "here.limit"]
+        assert limit in registry
+
     async def test_what_a_cancelled_flush_delivered_is_counted(self, agent: Agent) -> None:
         loop = asyncio.get_running_loop()
         registry = Registry()
