@@ -78,11 +78,6 @@ def reporter_to(port: int, registry: Registry, **options: Any) -> Reporter:
     return Reporter(registry=registry, sink=f"udp://127.0.0.1:{port}", flush_interval=3600, **options)
 
 
-@pytest.fixture(autouse=True)
-def no_warning_of_the_interval(caplog: pytest.LogCaptureFixture) -> None:
-    """An interval of an hour leaves the flushes to the tests, and is warned of, rightly."""
-
-
 class TestUdp:
     async def test_the_limits_arrive(self, agent: Agent) -> None:
         registry = Registry()

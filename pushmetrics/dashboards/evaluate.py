@@ -23,8 +23,6 @@ class Layer:
 
     label: str
     """What the formula is called in a legend."""
-    display: str
-    """How it is drawn: line, area or bars; of a widget with numbers, its type."""
     palette: str
     unit: str
     """The name of a unit at Datadog, "" if there is none."""
@@ -52,8 +50,6 @@ class Panel:
     """Conditional formats: a comparator, a value and a palette; the first that holds counts."""
     marks: tuple[float, ...] = ()
     """Where a line is drawn across a graph."""
-    text: str = ""
-    """What a note says, in Markdown."""
     problem: str = ""
     """Why there is nothing to draw."""
 
@@ -111,7 +107,7 @@ class _Reader:
                 yield from self.panels(definition["widgets"], title)
                 continue
             if kind == "note":
-                yield Panel(kind=kind, title="", group=group, text=definition["content"])
+                yield Panel(kind=kind, title="", group=group)
                 continue
             try:
                 yield self._panel(definition, kind, title, group)
@@ -133,7 +129,7 @@ class _Reader:
                 lines = evaluate(parse(query["query"]), self._source, span, variables=self._variables)
                 queries.append((query["query"], lines))
                 by_name[query["name"]] = reduce(lines, query["aggregator"]) if "aggregator" in query else lines
-            layers += self._layers(request, by_name, span, kind, title)
+            layers += self._layers(request, by_name, span, title)
         return Panel(
             kind=kind,
             title=title,
@@ -147,15 +143,12 @@ class _Reader:
             marks=tuple(float(marker["value"].removeprefix("y = ")) for marker in definition.get("markers", ())),
         )
 
-    def _layers(
-        self, request: Body, queries: Mapping[str, Lines], span: Span, kind: str, title: str
-    ) -> Iterator[Layer]:
+    def _layers(self, request: Body, queries: Mapping[str, Lines], span: Span, title: str) -> Iterator[Layer]:
         style = request.get("style", {})
         for formula in request["formulas"]:
             limit = formula.get("limit", {})
             yield Layer(
                 label=_text(formula, "alias", title) if "alias" in formula else formula["formula"],
-                display=request.get("display_type", kind),
                 palette=_text(style, "palette", title) if "palette" in style else "",
                 unit=formula.get("number_format", {}).get("unit", {}).get("unit_name", ""),
                 lines=evaluate(parse(formula["formula"]), self._source, span, queries=queries),
