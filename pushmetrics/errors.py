@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from reprlib import Repr
 
+from .redaction import redacted
+
 _SHORTENED = Repr()
 _SHORTENED.maxstring = _SHORTENED.maxlong = _SHORTENED.maxother = 200
 
 
 def shown(value: object) -> str:
-    """Return a bad value as a message quotes it: shortened, and whatever its ``repr`` does."""
+    """Return a bad value as a message quotes it: shortened, without secrets, and whatever its ``repr`` does."""
     try:
-        return _SHORTENED.repr(value)
+        if isinstance(value, str):
+            return _SHORTENED.repr(redacted(value))  # First, since what gives a secret away may be cut off.
+        text = _SHORTENED.repr(value)
+        return text if isinstance(value, (int, float)) else redacted(text)
     except Exception:  # noqa: BLE001 - an integer of too many digits raises, and so may anybody's repr()
         return f"one of type {type(value).__name__}"
 
@@ -54,6 +59,10 @@ class ForeignThreadError(PushmetricsError, RuntimeError):
 
 class ReporterStateError(PushmetricsError, RuntimeError):
     """A reporter was started where it can not run, such as beside another one on the same registry."""
+
+
+class PushCutShortError(PushmetricsError):
+    """The cause of the cancel that ended a push: its arguments are what a ``Delivery`` would have said of it."""
 
 
 class SampleError(PushmetricsError):

@@ -17,6 +17,7 @@ from typing import Any
 
 from . import clock
 from .catalog import LEVELS
+from .checks import integer
 from .errors import InvalidTypeError, InvalidValueError, ReporterStateError, shown
 from .ledger import MAX_AGE_SECONDS
 from .model import Limit, Naming, Sample, Tags
@@ -52,11 +53,7 @@ class Registry:
     """
 
     def __init__(self, max_series: int = 1000) -> None:
-        if isinstance(max_series, bool) or not isinstance(max_series, int):
-            raise InvalidTypeError(f"max_series: expected an integer of at least 1, got {shown(max_series)}")
-        if max_series < 1:
-            raise InvalidValueError(f"max_series: expected an integer of at least 1, got {shown(max_series)}")
-        self.max_series = max_series
+        self.max_series = integer("max_series", max_series, 1)
         self.series_rejected = 0
         """Sets of tags that were not reported because max_series was reached, counted when they come."""
         self.series_collected = 0

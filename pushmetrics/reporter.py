@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from . import clock
-from .errors import ReporterStateError
+from .errors import PushCutShortError, ReporterStateError
 from .health import Health
 from .model import Delivery, Sample, Sink
 from .registry import Registry, default_registry
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pushmetrics")
 
 CLOSE_SECONDS = 2.0
-"""How long :meth:`Reporter.aclose` takes at the most, whatever the Agent does."""
+"""How long :meth:`Reporter.aclose` takes at the most, whatever the Agent does, and with it the end of its thread."""
 
 FIRST_RETRY_SECONDS = 0.25
 MAX_RETRY_SECONDS = 4.0
@@ -215,7 +215,7 @@ class Reporter:
         """
         from .reporter_thread import ReporterThread  # Few programs come here.
 
-        return ReporterThread(self)
+        return ReporterThread(self, CLOSE_SECONDS)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -331,14 +331,17 @@ class Reporter:
                 self._log_reachability(delivery)
                 self._failing = False
             except BaseException as error:
+                before = error.__cause__.args if isinstance(error.__cause__, PushCutShortError) else ()
+                delivery = Delivery(*before)
                 if not self._is_the_sinks_fault(error):
+                    self._health.note(delivery, clock.monotonic() - began)
                     raise
                 # Nor is it said each time of one that fails now and then.
                 if not self._failing and clock.monotonic() >= self._silent_until:
                     logger.exception("%s failed; what it did not deliver is kept. This is said once.", self._sink)
                     self._failing = True
                     self._silent_until = clock.monotonic() + SILENT_SECONDS
-                delivery = Delivery(failures={type(error).__name__: 1})
+                delivery = delivery._replace(failures={**delivery.failures, type(error).__name__: 1})
             await _drain(samples)
             self._back_off(delivery, began)
             self._health.note(delivery, clock.monotonic() - began)

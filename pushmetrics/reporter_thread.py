@@ -15,9 +15,6 @@ from .errors import ReporterStateError
 
 logger = logging.getLogger("pushmetrics")
 
-CLOSE_SECONDS = 2.0
-"""How long :meth:`ReporterThread.close` takes at the most, whatever the Agent does."""
-
 
 class AsyncReporter(Protocol):
     """What is run in the thread."""
@@ -40,8 +37,10 @@ class ReporterThread:
     A program that ends within the block has its last flush, too. Calls from several threads have to take turns.
     """
 
-    def __init__(self, reporter: AsyncReporter) -> None:
+    def __init__(self, reporter: AsyncReporter, close_seconds: float) -> None:
         self._reporter = reporter
+        self._close_seconds = close_seconds
+        """How long the reporter's ``aclose()`` takes at the most."""
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -71,19 +70,25 @@ class ReporterThread:
     def close(self) -> None:
         """Push once more and stop, within 2 s whatever the Agent does. Closing twice does no harm.
 
-        It waits for the thread, so in a running event loop call it with ``asyncio.to_thread``.
+        It waits for the thread, so in a running event loop call it with ``asyncio.to_thread``. In the thread itself,
+        as from a sink or a limit of yours, it returns at once: the last push follows what is under way there.
         """
+        thread = self._thread
+        if thread is threading.current_thread():
+            assert self._stop is not None, "it runs in the loop that has made it"
+            self._stop.set()
+            return
         atexit.unregister(self.close)
-        thread, self._thread = self._thread, None
+        self._thread = None
         if thread is None or not thread.is_alive():
             return
         assert self._loop is not None, "start() has waited for it"
         assert self._stop is not None, "start() has waited for it"
         with suppress(RuntimeError):  # It has ended by itself meanwhile.
             self._loop.call_soon_threadsafe(self._stop.set)
-        thread.join(CLOSE_SECONDS)
+        thread.join(self._close_seconds)
         if thread.is_alive():
-            logger.warning("%r did not end within %g s; what it held is lost.", self, CLOSE_SECONDS)
+            logger.warning("%r did not end within %g s; what it held is lost.", self, self._close_seconds)
 
     def __enter__(self) -> Self:
         self.start()

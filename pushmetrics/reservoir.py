@@ -42,7 +42,8 @@ class Reservoir:
     def choose(self) -> tuple[tuple[float, ...], int]:
         """Return values and a whole number k, so that each value returned stands for k values added.
 
-        k is whole because receivers weigh a value sampled at rate r with the whole part of 1/r.
+        k is whole because receivers weigh a value sampled at rate r with the whole part of 1/r. Up to k - 1 of those
+        added are not stood for then, and are still there when the others have been removed: for the next choice.
         """
         with self._lock:
             values = self._values
@@ -50,7 +51,7 @@ class Reservoir:
                 return tuple(values), 1
             one_in = -(-self.total // len(values))
             # By chance, since what came first stands first.
-            return tuple(self._generator().sample(values, round(self.total / one_in))), one_in
+            return tuple(self._generator().sample(values, self.total // one_in)), one_in
 
     def remove(self, values: tuple[float, ...], one_in: int) -> None:
         """Take back values that :meth:`choose` returned, and those they stand for; what was added meanwhile stays."""

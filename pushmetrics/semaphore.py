@@ -12,8 +12,6 @@ Beside the names of its base class it keeps to these rules:
 from __future__ import annotations
 
 import asyncio
-import math
-import operator
 from asyncio import _get_running_loop
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -22,14 +20,12 @@ from types import TracebackType
 from typing import Literal, final
 
 from . import clock
+from .checks import integer, number
 from .errors import (
     AdmissionTimeoutError,
     ForeignThreadError,
-    InvalidTypeError,
-    InvalidValueError,
     OverReleaseError,
     QueueFullError,
-    shown,
 )
 from .model import Counters, LimitStatistics, Tags
 from .registry import Registry, default_registry
@@ -81,12 +77,14 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         max_queue_depth: int | None = None,
         registry: Registry | None = default_registry,
     ) -> None:
-        limit = _checked_count("value", value)
+        limit = integer("value", value, 0)
         super().__init__(limit)
         self._waiters = OrderedDict()
         self._waiters_thread = 0
         self._admission_timeout = _checked_timeout("admission_timeout", admission_timeout)
-        self._max_queue_depth = None if max_queue_depth is None else _checked_count("max_queue_depth", max_queue_depth)
+        self._max_queue_depth = (
+            None if max_queue_depth is None else integer("max_queue_depth", max_queue_depth, 0, besides=", or None")
+        )
         self._tags = limit_tags(component, limit_name, server, tags)
         self._counters = Counters(limit)
         self._counters.can_time_out = self._admission_timeout is not None
@@ -353,7 +351,7 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         Raises :class:`PushmetricsError` (a ValueError or TypeError) unless `limit` is an integer of at least 0, and
         :class:`ForeignThreadError` where :meth:`release` does.
         """
-        limit = _checked_count("limit", limit)
+        limit = integer("limit", limit, 0)
         counters = self._counters
         added = limit - counters.limit
         if self._value + added > 0 and self._waiters and _get_running_loop() is not self._loop:
@@ -435,33 +433,6 @@ class _Slot:
         self._semaphore.release()
 
 
-def _checked_count(argument: str, value: object) -> int:
-    """Return `value` as a plain integer of at least 0."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        count = operator.index(value)  # type: ignore[arg-type]  # Whatever is no integer is refused right here.
-    except TypeError:
-        raise InvalidTypeError(f"{argument}: expected an integer of at least 0, got {shown(value)}") from None
-    if count < 0:
-        raise InvalidValueError(f"{argument}: expected an integer of at least 0, got {shown(value)}")
-    return count
-
-
 def _checked_timeout(argument: str, value: object) -> float | None:
     """Return `value` as a number of seconds, or None."""
-    if value is None:
-        return None
-    try:
-        if isinstance(value, bool) or not hasattr(value, "__float__"):
-            raise TypeError
-        seconds = float(value)
-    except TypeError:
-        raise InvalidTypeError(
-            f"{argument}: expected seconds as a number of at least 0, or None, got {shown(value)}"
-        ) from None
-    except (OverflowError, ValueError):  # 10**400, Decimal("sNaN")
-        seconds = math.nan
-    if not math.isfinite(seconds) or seconds < 0:
-        raise InvalidValueError(f"{argument}: expected finite seconds of at least 0, or None, got {shown(value)}")
-    return seconds
+    return None if value is None else number(argument, value, 0, what="seconds", besides=", or None")

@@ -130,8 +130,13 @@ class Series:
     @property
     def finished(self) -> bool:
         """Whether the last sample, which says that it has ended, was delivered."""
-        # Unless another limit came before that, be it for a moment.
-        return self._ending == self._number_of_limits and not self._last.undelivered and not self.members
+        # Unless another limit came before that, be it for a moment, or some waits are left over from a choice of them.
+        return (
+            self._ending == self._number_of_limits
+            and not self._last.undelivered
+            and not self.members
+            and (self._waits is None or not self._waits.total)
+        )
 
     def add(self, member: Member) -> None:
         """Let a limit be part of the series; what it counts from now on is reported."""

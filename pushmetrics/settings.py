@@ -6,7 +6,6 @@ A bad argument raises. A bad variable never stops a program: one warning names i
 from __future__ import annotations
 
 import logging
-import math
 import os
 import re
 import socket
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from .catalog import LEVELS
+from .checks import integer, number
 from .errors import InvalidTypeError, InvalidValueError, PushmetricsError, shown
 from .model import Tags
 from .tags import constant_tag, metric_namespace
@@ -148,7 +148,7 @@ def sink_address(environ: Mapping[str, str] | None = None) -> tuple[Address, str
             host = bare
             sources.append("DD_AGENT_HOST")
         else:
-            logger.warning("DD_AGENT_HOST is ignored: %r is no host name. Using %r.", given, host)
+            logger.warning("DD_AGENT_HOST is ignored: %s is no host name. Using %r.", shown(given), host)
     if "DD_DOGSTATSD_PORT" in environ:
         given = environ["DD_DOGSTATSD_PORT"]
         if re.fullmatch(r"[0-9]{1,5}", given) and 0 < int(given) < 65536:
@@ -156,8 +156,8 @@ def sink_address(environ: Mapping[str, str] | None = None) -> tuple[Address, str
             sources.append("DD_DOGSTATSD_PORT")
         else:
             logger.warning(
-                "DD_DOGSTATSD_PORT is ignored: %r is no port number from 1 to 65535%s. Using %d.",
-                given,
+                "DD_DOGSTATSD_PORT is ignored: %s is no port number from 1 to 65535%s. Using %d.",
+                shown(given),
                 " (it looks like a service link of Docker or Kubernetes)" if "://" in given else "",
                 port,
             )
@@ -216,22 +216,13 @@ def _enabled(environ: Mapping[str, str], sources: dict[str, str]) -> bool:
         if answer is not None:
             sources["enabled"] = "PUSHMETRICS_ENABLED"
             return answer
-        logger.warning("PUSHMETRICS_ENABLED is ignored: %r is neither 0 nor 1. Reporting is on.", given)
+        logger.warning("PUSHMETRICS_ENABLED is ignored: %s is neither 0 nor 1. Reporting is on.", shown(given))
     sources["enabled"] = "default"
     return True
 
 
-def _flush_interval(value: Any) -> float:
-    allowed = f"expected seconds from {MIN_FLUSH_INTERVAL} to {MAX_FLUSH_INTERVAL:g}"
-    if isinstance(value, bool) or not (isinstance(value, str) or hasattr(value, "__float__")):
-        raise InvalidTypeError(f"flush_interval: {allowed}, got {shown(value)}")
-    try:
-        seconds = float(value)
-    except (OverflowError, ValueError):
-        seconds = math.nan
-    if not MIN_FLUSH_INTERVAL <= seconds <= MAX_FLUSH_INTERVAL:
-        raise InvalidValueError(f"flush_interval: {allowed}, got {shown(value)}")
-    return seconds
+def _flush_interval(value: object) -> float:
+    return number("flush_interval", value, MIN_FLUSH_INTERVAL, MAX_FLUSH_INTERVAL, what="seconds", text=True)
 
 
 def _level(value: object) -> str:
@@ -264,6 +255,5 @@ def _worker(value: object) -> Worker:
             return None
         if re.fullmatch(r"[0-9]{1,6}", value.strip()):
             return int(value)
-    elif isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    raise InvalidValueError(f"worker: expected 'auto', None, or an integer of at least 0, got {shown(value)}")
+        raise InvalidValueError(f"worker: expected an integer of at least 0, 'auto' or 'none', got {shown(value)}")
+    return integer("worker", value, 0, besides=", 'auto' or None")

@@ -57,7 +57,8 @@ class Workers:
         self._slots: dict[tuple[str, ...], Slot] = {}
         self._lock = threading.Lock()
         """Held by the one thread that takes slots or gives them back."""
-        self._generation = 0
+        self._generation = slot_files.generation
+        """That of the slots."""
         # A look at the registry that is under way, and what the last one saw.
         self._look: asyncio.Future[None] | None = None
         self._version = -1
@@ -85,7 +86,11 @@ class Workers:
         now = clock.monotonic()
         if self._look is not None and self._look.get_loop() is not asyncio.get_running_loop():
             self._look, self._version = None, -1
-        if self._look is None and (registry.version != self._version or now - self._looked_at > LOOK_SECONDS):
+        if self._look is None and (
+            registry.version != self._version
+            or now - self._looked_at > LOOK_SECONDS
+            or slot_files.generation != self._generation  # Somebody else here has found that all slots are void.
+        ):
             self._version, self._looked_at, self._progress_at = registry.version, now, now
             self._look = offload(lambda: self._take_and_give_back(registry.tags()), THREAD_NAME)
         if self._look is None:

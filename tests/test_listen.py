@@ -298,6 +298,21 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
     assert not TRACES.search(errors)
 
 
+@POSIX
+@pytest.mark.parametrize("standard_error", ["&-", *(path for path in ["/dev/full"] if Path(path).exists())])
+def test_notes_that_can_not_be_written_are_left_out(standard_error: str) -> None:
+    arguments = ["-m", "pushmetrics", "listen", "--json", "--udp", "127.0.0.1:0", "--duration", "0.1"]
+    finished = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$0" "$@" 2>{standard_error}', sys.executable, *arguments],
+        capture_output=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        check=False,
+        timeout=30,
+    )
+
+    assert (finished.returncode, finished.stdout) == (0, b"")
+
+
 class TestOnATerminal:
     """The table, as a person sees it."""
 
@@ -343,6 +358,16 @@ class TestOnATerminal:
         assert status == 0
         assert "\x1b" not in screen.raw
         assert re.fullmatch(r"Listening on udp://127.0.0.1:\d+; Ctrl-C ends it.\n\n0 datagrams with 0 lines.\n", left)
+
+    def test_without_a_standard_error_it_is_drawn_all_the_same(self) -> None:
+        program = f"exec {PROGRAM} listen --udp 127.0.0.1:0 2>&-"
+        with terminal("-c", program, program="sh") as screen:
+            screen.show("No limit has been heard of yet")
+            screen.type("\x03")
+            status, left = screen.end()
+
+        assert status == 0
+        assert "0 datagrams with 0 lines." in left
 
     def test_without_unicode_it_is_drawn_in_ascii(self, tmp_path: Path) -> None:
         path = tmp_path / "dsd.socket"

@@ -610,17 +610,29 @@ class TestWaits:
         registry = Registry()
         limit = limit_of(registry, 0)
         collect(registry, "full")
-        tasks = [asyncio.create_task(limit.acquire()) for _ in range(1234)]
-        await asyncio.sleep(0)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await wait_and_be_cancelled(limit, 1234)
 
         (sample,) = collect(registry, "full").values()
 
         assert len(sample.waits) <= 500
         assert sample.one_in == 3
-        assert abs(len(sample.waits) * sample.one_in - 1234) < sample.one_in
+        assert 0 <= 1234 - len(sample.waits) * sample.one_in < sample.one_in
+
+    @pytest.mark.parametrize("waits", [501, 1234, 1499, 7777])
+    async def test_what_a_choice_does_not_stand_for_is_sent_before_a_series_ends(self, waits: int) -> None:
+        registry = Registry()
+        limit = limit_of(registry, 0)
+        collect(registry, "full")
+        await wait_and_be_cancelled(limit, waits)
+        registry.unregister(limit)
+
+        sent = 0
+        for _ in range(5):
+            for sample in collect(registry, "full").values():
+                sent += len(sample.waits) * sample.one_in
+
+        assert sent == waits
+        assert len(registry) == 0
 
     async def test_other_levels_do_not_ask_for_them(self) -> None:
         registry = Registry()
@@ -629,6 +641,14 @@ class TestWaits:
         collect(registry, "standard")
 
         assert limit.counters.waits is None
+
+
+async def wait_and_be_cancelled(limit: MeteredSemaphore, waiters: int) -> None:
+    tasks = [asyncio.create_task(limit.acquire()) for _ in range(waiters)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def wait_and_give_up(limit: MeteredSemaphore, clock: ManualClock, seconds: float) -> None:

@@ -722,7 +722,7 @@ class TestSwitchedOff:
         ({"namespace": 7}, "namespace"),
         ({"constant_tags": 7}, "constant_tags"),
         ({"constant_tags": ["component:x"]}, "constant_tags"),
-        ({"worker": -1}, "worker: expected 'auto', None, or an integer of at least 0, got -1"),
+        ({"worker": -1}, "worker: expected an integer of at least 0, 'auto' or None, got -1"),
         ({"sink": 7}, "sink: expected None"),
         ({"sink": "http://x"}, "expected udp://host:port"),
         ({"sink": MemorySink}, "sink: expected None"),

@@ -17,6 +17,7 @@ import pytest
 from pushmetrics import AdmissionTimeoutError, MemorySink, MeteredSemaphore, PushmetricsError, Registry, Reporter
 from pushmetrics.model import Delivery, Sample
 from pushmetrics.receiver import Receiver
+from pushmetrics.reporter_thread import ReporterThread
 from pushmetrics.testing import RecordingSink
 
 
@@ -35,6 +36,16 @@ class HeldUp(MemorySink):
         while not self.go_on.is_set():
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0.001)
+        return await super().push(samples)
+
+
+class ClosesTheThread(RecordingSink):
+    """A sink that has had enough after the first push."""
+
+    thread: ReporterThread
+
+    async def push(self, samples: Iterator[Sample]) -> Delivery:
+        self.thread.close()
         return await super().push(samples)
 
 
@@ -80,7 +91,7 @@ class TestTheThread:
     def test_closing_returns_whatever_the_agent_does(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr("pushmetrics.reporter_thread.CLOSE_SECONDS", 0.05)
+        monkeypatch.setattr("pushmetrics.reporter.CLOSE_SECONDS", 0.05)
         sink = HeldUp()
         thread = Reporter(registry=Registry(), sink=sink).in_thread()
         thread.start()
@@ -90,6 +101,22 @@ class TestTheThread:
         assert "in a thread> did not end within 0.05 s; what it held is lost" in caplog.text
         sink.go_on.set()
         running.join()
+
+    def test_closed_in_itself_it_ends_after_what_is_under_way(self, caplog: pytest.LogCaptureFixture) -> None:
+        registry, sink = Registry(), ClosesTheThread()
+        limit = limit_of(registry)
+        asyncio.run(limit.acquire())
+        sink.thread = Reporter(registry=registry, sink=sink).in_thread()
+        sink.thread.start()
+        for thread in threading.enumerate():
+            if thread.name == "pushmetrics-reporter":
+                thread.join()
+
+        assert not sink.thread.is_running
+        assert (sink.flushes, sink.closed) == (2, True)
+        assert sink.total("admissions_total") == 1
+        assert caplog.text == ""
+        sink.thread.close()
 
     async def test_a_loop_that_is_blocked_still_shows(self) -> None:
         registry, sink = Registry(), RecordingSink()

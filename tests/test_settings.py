@@ -27,6 +27,10 @@ SERVICE_LINK = "udp://10.0.0.1:8125"
 LOCALHOST = Address("udp", "localhost", 8125)
 
 
+SECRET = "hunter2"
+KEY = "0123456789abcdef0123456789abcdef"
+
+
 def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
@@ -101,7 +105,7 @@ class TestTheAddress:
         assert found == address
         assert source == (", ".join(others) if "DD_DOGSTATSD_URL" not in others else "DD_DOGSTATSD_URL") or "default"
         (warning,) = warnings_in(caplog)
-        assert warning.startswith(f"{variable} is ignored: {bad!r} ")
+        assert warning.startswith(f"{variable} is ignored: {shown(bad)} ")
 
     def test_a_service_link_is_called_by_its_name(self, caplog: pytest.LogCaptureFixture) -> None:
         sink_address({"DD_DOGSTATSD_PORT": SERVICE_LINK})
@@ -336,6 +340,37 @@ class TestEverySetting:
         assert repr(bad) in warning
         assert warning.endswith(f"Using {default!r}.")
 
+    @pytest.mark.parametrize(
+        ("variable", "value"),
+        [
+            ("PUSHMETRICS_SINK", f"http://me:{SECRET}@agent:8125"),
+            ("DD_DOGSTATSD_URL", f"udp://me:{'p' * 1000}{SECRET}@agent:8125"),
+            ("DD_DOGSTATSD_URL", f"https://api.datadoghq.com/?api_key={SECRET}&x=y"),
+            ("DD_AGENT_HOST", f"me:{SECRET}@agent"),
+            ("DD_DOGSTATSD_PORT", KEY),
+            ("PUSHMETRICS_ENABLED", f"token={SECRET}"),
+            ("PUSHMETRICS_FLUSH_INTERVAL", KEY),
+            ("PUSHMETRICS_LEVEL", KEY),
+            ("PUSHMETRICS_WORKER", KEY),
+            ("PUSHMETRICS_CONSTANT_TAGS", f"host:{KEY}"),
+            ("DD_CARDINALITY", KEY),
+            ("DD_EXTERNAL_ENV", f"|{KEY}"),
+            ("DATADOG_TAGS", f"host:{KEY}"),
+        ],
+    )
+    def test_a_secret_in_the_wrong_variable_is_not_logged(
+        self, variable: str, value: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(variable, value)
+        reporter_settings()
+        sink_address()
+        LineSuffix()(())
+
+        (warning,) = warnings_in(caplog)
+        assert "***" in warning
+        assert SECRET not in warning
+        assert KEY not in warning
+
     def test_of_a_list_of_constant_tags_the_bad_ones_are_dropped(self, caplog: pytest.LogCaptureFixture) -> None:
         settings = reporter_settings(environ={"PUSHMETRICS_CONSTANT_TAGS": "team:a, host:x ,é:?, server:y,env:prod"})
 
@@ -412,9 +447,15 @@ class TestEverySetting:
                 InvalidTypeError,
                 "constant_tags: a tag is a string such as 'team:search'",
             ),
+            ({"worker": -1}, InvalidValueError, "worker: expected an integer of at least 0, 'auto' or None, got -1"),
+            # Text comes from a variable or a command line, where there is no None.
             *(
-                ({"worker": bad}, InvalidValueError, "worker: expected 'auto', None, or an integer of at least 0, got")
-                for bad in (-1, True, 1.5, "x", b"1", ())
+                ({"worker": bad}, InvalidValueError, "worker: expected an integer of at least 0, 'auto' or 'none', got")
+                for bad in ("x", "-1", "")
+            ),
+            *(
+                ({"worker": bad}, InvalidTypeError, "worker: expected an integer of at least 0, 'auto' or None, got")
+                for bad in (True, 1.5, b"1", ())
             ),
         ],
     )

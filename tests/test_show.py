@@ -9,8 +9,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pushes import DRIVER, HEALTH, SERVER
@@ -135,6 +137,32 @@ def test_a_dashboard_of_another_form_is_an_error_before_anything_is_drawn(tmp_pa
 
     assert program.returncode == 1
     assert errors.startswith("Error: mine has not the form of a dashboard that can be shown")
+
+
+@pytest.mark.parametrize("key", ["alias", "palette", "comparator"])
+def test_a_name_or_colour_that_is_no_text_is_an_error_before_there_is_data(tmp_path: Path, key: str) -> None:
+    body = load("limit_detail").body
+    title, place = next(places_of(key, body["widgets"]))
+    place[key] = ["x"]
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(body), encoding="utf-8")
+    program = show(str(path), "--unix", str(tmp_path / "dsd.socket"), "--duration", "1")
+    _, errors = program.communicate(timeout=40)
+
+    assert program.returncode == 1
+    assert errors == f"Error: {title}: {key}: expected a string, got ['x']\n"
+
+
+def places_of(key: str, value: Any, title: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each object in a dashboard that has this key, with the title of its widget."""
+    if isinstance(value, dict):
+        title = value.get("title", title)
+        if key in value:
+            yield title, value
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from places_of(key, item, title)
 
 
 @pytest.mark.parametrize(

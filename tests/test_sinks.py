@@ -78,11 +78,6 @@ def reporter_to(port: int, registry: Registry, **options: Any) -> Reporter:
     return Reporter(registry=registry, sink=f"udp://127.0.0.1:{port}", flush_interval=3600, **options)
 
 
-@pytest.fixture(autouse=True)
-def no_warning_of_the_interval(caplog: pytest.LogCaptureFixture) -> None:
-    """An interval of an hour leaves the flushes to the tests, and is warned of, rightly."""
-
-
 class TestUdp:
     async def test_the_limits_arrive(self, agent: Agent) -> None:
         registry = Registry()
@@ -99,6 +94,63 @@ class TestUdp:
         assert {line.tags for line in lines} == {(), ("component:server", "limit_name:limit-0")}
         assert result.datagrams == 1
         assert result.bytes > 500
+
+    async def test_pushes_of_two_event_loops_take_turns(self, agent: Agent) -> None:
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+        began, go_on = threading.Event(), threading.Event()
+        order: list[str] = []
+
+        def samples(name: str) -> Iterator[Sample]:
+            order.append(f"{name} begins")
+            if name == "there":
+                began.set()
+                go_on.wait(30)
+            yield from registry.collect("core", name)
+            order.append(f"{name} ends")
+
+        registry = Registry()
+        (limit,) = limits(registry)
+        there = threading.Thread(target=lambda: asyncio.run(sink.push(samples("there"))))
+        there.start()
+        await asyncio.to_thread(began.wait)
+        here = asyncio.create_task(sink.push(samples("here")))
+        for _ in range(20):  # As many turns as a push that waits for nobody needs.
+            await asyncio.sleep(0)
+        go_on.set()
+        await here
+        there.join()
+        await sink.aclose()
+
+        assert order == ["there begins", "there ends", "here begins", "here ends"]
+        assert [line.name for line in agent.lines() if line.name.endswith(".limit")] == ["there.limit", "here.limit"]
+        assert limit in registry
+
+    async def test_what_a_cancelled_flush_delivered_is_counted(self, agent: Agent) -> None:
+        loop = asyncio.get_running_loop()
+        registry = Registry()
+        received: list[bytes] = []
+        async with reporter_to(agent.port, registry) as reporter:
+            await reporter.flush()
+            await reporter.flush()  # Behind the one with which the reporter begins.
+            agent.datagrams()
+            before = reporter.statistics()
+            everything = limits(registry, 500)
+            flush = asyncio.create_task(reporter.flush())
+
+            def cancel_in_the_middle() -> None:
+                received.extend(agent.datagrams())
+                flush.cancel()
+
+            loop.add_reader(agent.socket, cancel_in_the_middle)
+            await asyncio.wait([flush])
+            loop.remove_reader(agent.socket)
+            after = reporter.statistics()
+
+        assert flush.cancelled()
+        assert 0 < len(received) < len(everything) / 2
+        assert after.datagrams - before.datagrams == len(received)
+        assert after.bytes - before.bytes == sum(map(len, received))
+        assert after.flushes - before.flushes == 1
 
     async def test_a_closed_port_refuses_and_nothing_is_lost_or_counted_twice(self, agent: Agent) -> None:
         registry = Registry()

@@ -186,6 +186,31 @@ class TestAuto:
         assert workers_in(sink, "active") == {None, "1"}
         assert limit in registry
 
+    async def test_what_one_reporter_finds_removed_every_reporter_takes_anew(
+        self, tmp_path: Path, new_process: NewProcess
+    ) -> None:
+        registries, sinks = [Registry(), Registry()], [SharedSink(), SharedSink()]
+        limits = [limit_of(registry) for registry in registries]
+        with ManualClock() as clock:
+            async with (
+                Reporter(registry=registries[0], sink=sinks[0]) as first,
+                Reporter(registry=registries[1], sink=sinks[1]) as second,
+            ):
+                await first.flush()
+                await second.flush()
+                shutil.rmtree(tmp_path / "pushmetrics")
+                elsewhere = new_process()
+                assert elsewhere.take(GROUP) == 0
+                limits.append(limit_of(registries[0], "more"))  # Only then is there a look before the hour is over.
+                await clock.advance(20)
+                for sink in sinks:
+                    sink.samples.clear()
+                await clock.advance(20)
+
+        assert sorted(map(str, workers_in(sinks[0], "active") | workers_in(sinks[1], "active"))) == ["1", "2"]
+        assert workers_in(sinks[0], "active").isdisjoint(workers_in(sinks[1], "active"))
+        assert len(limits) == 3
+
     async def test_with_frozen_time_they_are_taken_and_given_back(self, new_process: NewProcess) -> None:
         registry, sink = Registry(), SharedSink()
         limit = limit_of(registry)

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 EXTRAS = {"datadog_api_client": "cli,dashboards"}
 """The extras that bring a package, where that is not "cli" alone."""
@@ -47,17 +47,20 @@ def run(program: Callable[[], int], needed: str = "") -> NoReturn:
     except BrokenPipeError:
         raise  # Whoever read the output has gone; click ends the program quietly.
     except PushmetricsError as error:
-        _give_up_what_can_not_be_written()
+        _give_up_what_can_not_be_written(sys.stdout)
         raise click.ClickException(harmless(str(error))) from None
     except OSError as error:
-        _give_up_what_can_not_be_written()
+        _give_up_what_can_not_be_written(sys.stdout)
         raise click.ClickException(harmless(f"{error}; {needed}" if needed else str(error))) from None
+    _give_up_what_can_not_be_written(sys.stderr)
     sys.exit(status)
 
 
-def _give_up_what_can_not_be_written() -> None:
+def _give_up_what_can_not_be_written(stream: TextIO | None) -> None:
     """Keep the interpreter from trying once more at its end, which would be a second message and exit status 120."""
+    if stream is None:  # Closed by whoever started the program.
+        return
     try:
-        sys.stdout.flush()
+        stream.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from ..errors import InvalidValueError
+from ..errors import InvalidValueError, shown
+from ..redaction import HIDDEN
 
 DEFAULT_SITE = "datadoghq.com"
 
 _SITE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 _KEY = re.compile(r"[!-~]+")
-_HIDDEN = "***"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Account:
     def hide(self, text: str) -> str:
         """Return `text` without the keys, whoever has put them there."""
         for key in sorted((self.api_key, self.app_key), key=len, reverse=True):
-            text = text.replace(key, _HIDDEN)
+            text = text.replace(key, HIDDEN)
         return text
 
 
@@ -62,7 +62,7 @@ def _url(environ: Mapping[str, str]) -> str:
     if not _SITE.fullmatch(site) or site.startswith(("app.", "api.", "www.")):
         raise InvalidValueError(
             f"DD_SITE is a site such as datadoghq.com, us3.datadoghq.com, us5.datadoghq.com, datadoghq.eu, "
-            f"ap1.datadoghq.com or ddog-gov.com, without https:// and app., got {site!r}"
+            f"ap1.datadoghq.com or ddog-gov.com, without https:// and app., got {shown(site)}"
         )
     return f"https://api.{site}"
 

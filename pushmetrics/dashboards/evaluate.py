@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import InvalidValueError, QueryError
+from ..errors import InvalidTypeError, InvalidValueError, QueryError, shown
 from ..query import Group, Lines, Source, Span, evaluate, evaluate_monitor, parse, parse_monitor, reduce
 from ..query.expressions import UNIT_SECONDS
 from .templates import Body
@@ -23,8 +23,6 @@ class Layer:
 
     label: str
     """What the formula is called in a legend."""
-    display: str
-    """How it is drawn: line, area or bars; of a widget with numbers, its type."""
     palette: str
     unit: str
     """The name of a unit at Datadog, "" if there is none."""
@@ -52,8 +50,6 @@ class Panel:
     """Conditional formats: a comparator, a value and a palette; the first that holds counts."""
     marks: tuple[float, ...] = ()
     """Where a line is drawn across a graph."""
-    text: str = ""
-    """What a note says, in Markdown."""
     problem: str = ""
     """Why there is nothing to draw."""
 
@@ -86,7 +82,8 @@ def evaluate_dashboard(
 
     A point is as wide as a bucket of the source, or as a ``.rollup()`` says. Over longer times Datadog rolls points up
     by itself, to keep a graph below 1500 of them. A query that can not be evaluated raises
-    :class:`pushmetrics.errors.QueryError`, or costs its own panel if not `strict`.
+    :class:`pushmetrics.errors.QueryError`, or costs its own panel if not `strict`. Raises
+    :class:`pushmetrics.PushmetricsError` (a TypeError) for a name or a colour that is no text.
     """
     reader = _Reader(source, now, seconds, variables_of(body, picked), strict=strict)
     return list(reader.panels(body["widgets"], ""))
@@ -110,7 +107,7 @@ class _Reader:
                 yield from self.panels(definition["widgets"], title)
                 continue
             if kind == "note":
-                yield Panel(kind=kind, title="", group=group, text=definition["content"])
+                yield Panel(kind=kind, title="", group=group)
                 continue
             try:
                 yield self._panel(definition, kind, title, group)
@@ -132,7 +129,7 @@ class _Reader:
                 lines = evaluate(parse(query["query"]), self._source, span, variables=self._variables)
                 queries.append((query["query"], lines))
                 by_name[query["name"]] = reduce(lines, query["aggregator"]) if "aggregator" in query else lines
-            layers += self._layers(request, by_name, span, kind)
+            layers += self._layers(request, by_name, span, title)
         return Panel(
             kind=kind,
             title=title,
@@ -140,24 +137,32 @@ class _Reader:
             layers=tuple(layers),
             queries=tuple(queries),
             formats=tuple(
-                (condition["comparator"], float(condition["value"]), condition["palette"])
+                (_text(condition, "comparator", title), float(condition["value"]), _text(condition, "palette", title))
                 for condition in definition["requests"][0].get("conditional_formats", ())
             ),
             marks=tuple(float(marker["value"].removeprefix("y = ")) for marker in definition.get("markers", ())),
         )
 
-    def _layers(self, request: Body, queries: Mapping[str, Lines], span: Span, kind: str) -> Iterator[Layer]:
+    def _layers(self, request: Body, queries: Mapping[str, Lines], span: Span, title: str) -> Iterator[Layer]:
+        style = request.get("style", {})
         for formula in request["formulas"]:
             limit = formula.get("limit", {})
             yield Layer(
-                label=formula.get("alias", formula["formula"]),
-                display=request.get("display_type", kind),
-                palette=request.get("style", {}).get("palette", ""),
+                label=_text(formula, "alias", title) if "alias" in formula else formula["formula"],
+                palette=_text(style, "palette", title) if "palette" in style else "",
                 unit=formula.get("number_format", {}).get("unit", {}).get("unit_name", ""),
                 lines=evaluate(parse(formula["formula"]), self._source, span, queries=queries),
                 order=limit.get("order"),
                 most=limit.get("count"),
             )
+
+
+def _text(body: Body, key: str, title: str) -> str:
+    """Return what has to be text; anything else would be found out when there is data to draw, and not before."""
+    value = body[key]
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{title}: {key}: expected a string, got {shown(value)}")
+    return value
 
 
 def monitor_states(

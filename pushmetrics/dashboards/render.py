@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..catalog import HEALTH_METRICS, HEALTH_NAMESPACE, LEVELS, metrics_at
-from ..errors import InvalidValueError
+from ..errors import InvalidValueError, shown
 from ..query import metrics_of, parse, parse_monitor
 from ..settings import DEFAULT_NAMESPACE
 from ..tags import metric_namespace
@@ -35,10 +35,10 @@ def render(
     TypeError) for a bad argument.
     """
     if level not in LEVELS:
-        raise InvalidValueError(f"a level is one of {', '.join(LEVELS)}, got {level!r}")
+        raise InvalidValueError(f"a level is one of {', '.join(LEVELS)}, got {shown(level)}")
     for handle in notify:
         if not HANDLE.fullmatch(handle):
-            raise InvalidValueError(f"a handle is one such as @slack-oncall or @me@example.com, got {handle!r}")
+            raise InvalidValueError(f"a handle is one such as @slack-oncall or @me@example.com, got {shown(handle)}")
     name = metric_namespace(namespace)
     sent = {f"{name}.{metric.name}" for metric in metrics_at(level)}
     sent |= {f"{HEALTH_NAMESPACE}.{metric.name}" for metric in HEALTH_METRICS}

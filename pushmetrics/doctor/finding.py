@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal, NamedTuple
 
 from ..live.text import safe
+from ..redaction import redacted
 
 Mark = Literal["", "ok", "note", "wrong"]
 """A fact, a check that was passed, something to know, or something that keeps metrics from arriving as they should."""
-
-HIDDEN = "***"
-
-# A key, a password or a token does not belong into any variable that is read here. It happens nevertheless.
-_SECRETS = (
-    (re.compile(r"://[^/].*@"), f"://{HIDDEN}@"),  # user:password@host
-    (re.compile(r"[^\s'\"/]+@"), f"{HIDDEN}@"),
-    (re.compile(r"(?i)((?:key|token|secret|password|passwd|pwd)s?['\"]?\s*[=:]\s*['\"]?)[^\s,;&'\"]+"), r"\1" + HIDDEN),
-    # Datadog's own keys: 32 or 40 of these, less where a tag's normal form has cut leading digits off.
-    (re.compile(r"[0-9a-fA-F]{20,}"), HIDDEN),
-)
 
 
 class Finding(NamedTuple):
@@ -39,6 +28,4 @@ class Finding(NamedTuple):
 
 
 def _harmless(text: str) -> str:
-    for secret, instead in _SECRETS:
-        text = secret.sub(instead, text)
-    return safe(" ".join(text.split()))
+    return safe(" ".join(redacted(text).split()))

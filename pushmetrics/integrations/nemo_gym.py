@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
+from ..errors import shown
 from .adoption import adopt
 from .reporting import Reporting
 
@@ -203,5 +204,5 @@ def _upstream_timeout(server: Any) -> float | None:
     given = settings.get(UPSTREAM_TIMEOUT)
     if given is None or (type(given) in (int, float) and 0 <= given < math.inf):
         return given  # type: ignore[no-any-return]  # Of a settings object that takes anything.
-    _warn(f"{UPSTREAM_TIMEOUT} of {server.config.name} is ignored: expected seconds of at least 0, got {given!r}.")
+    _warn(f"{UPSTREAM_TIMEOUT} of {server.config.name} is ignored: expected seconds of at least 0, got {shown(given)}.")
     return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol, TextIO
 
 from .. import clock
+from ..errors import PushmetricsError
 from ..receiver import Receiver
 from .board import Board
 from .jsonlines import JsonLines
@@ -42,8 +44,8 @@ class Output(Protocol):
         ...
 
 
-def output_for(form: str, stream: TextIO, notes: TextIO) -> Output:
-    """Return what shows it on `stream` as a "table", "plain" or as "json".
+def output_for(form: str, stream: TextIO, notes: TextIO | None) -> Output:
+    """Return what shows it on `stream` as a "table", "plain" or as "json", whose `notes` go elsewhere, or nowhere.
 
     A table needs a terminal that can be drawn on; where there is none, it is plain lines.
     """
@@ -134,18 +136,18 @@ class TableOutput:
 
 
 class JsonOutput:
-    """JSON lines; everything else goes to `notes`."""
+    """JSON lines; everything else goes to `notes`, if it can be written there."""
 
-    def __init__(self, stream: TextIO, notes: TextIO) -> None:
+    def __init__(self, stream: TextIO, notes: TextIO | None) -> None:
         self._stream = stream
-        self._notes = Writer(notes)
+        self._notes = None if notes is None else Writer(notes)
 
     def begin(self, receiver: Receiver, addresses: Sequence[str]) -> None:
         """Say where it listens."""
         self.interval = min(1.0, receiver.bucket_seconds)
         self._receiver = receiver
         self._json = JsonLines(self._stream, receiver)
-        self._notes.text(f"Listening on {', '.join(addresses)}.")
+        self._note(f"Listening on {', '.join(addresses)}.")
 
     def tick(self) -> None:
         """Write the buckets that are complete."""
@@ -157,7 +159,12 @@ class JsonOutput:
     def end(self) -> None:
         """Write the buckets that were still open."""
         self._json.tick(last=True)
-        self._notes.text(received(self._receiver))
+        self._note(received(self._receiver))
+
+    def _note(self, text: str) -> None:
+        if self._notes is not None:
+            with suppress(OSError, PushmetricsError):  # Who reads the objects can do without.
+                self._notes.text(text)
 
 
 def write_end(writer: Writer, board: Board, receiver: Receiver) -> None:

@@ -121,7 +121,7 @@ class _KeptLog(logging.Handler):
         self.last = record.getMessage()
 
     def begin(self) -> None:
-        if sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():
             root = logging.getLogger()
             self._handlers, root.handlers = root.handlers, [self]
 

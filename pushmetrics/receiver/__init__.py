@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from ..checks import integer, number
 from ..errors import InvalidTypeError, InvalidValueError, shown
 from ..model import Tags
 from .aggregate import Aggregator
@@ -110,13 +111,13 @@ class Receiver:
         max_points: int = 4_000_000,
         max_bytes: int = 128 << 20,
     ) -> None:
-        self.bucket_seconds = _number("bucket_seconds", bucket_seconds, 0.1, 3600)
-        self.history_seconds = _number("history_seconds", history_seconds, self.bucket_seconds, 7 * 86400)
+        self.bucket_seconds = _seconds("bucket_seconds", bucket_seconds, 0.1, 3600)
+        self.history_seconds = _seconds("history_seconds", history_seconds, self.bucket_seconds, 7 * 86400)
         self._aggregator = Aggregator(
             Frame(self.bucket_seconds, self.history_seconds),
-            int(_number("max_series", max_series, 1, 10**9)),
-            int(_number("max_points", max_points, 1, 10**12)),
-            int(_number("max_bytes", max_bytes, 1 << 16, 1 << 40)),
+            integer("max_series", max_series, 1, 10**9),
+            integer("max_points", max_points, 1, 10**12),
+            integer("max_bytes", max_bytes, 1 << 16, 1 << 40),
         )
         self._listeners: list[DatagramListener | UdpTransport] = []
         self._streams: list[StreamListener] = []
@@ -251,12 +252,9 @@ class Receiver:
         return found[0]
 
 
-def _number(name: str, value: object, least: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidTypeError(f"{name}: expected a number, got {shown(value)}")
-    if not least <= value <= most:
-        raise InvalidValueError(f"{name}: expected {least:g} to {most:g}, got {shown(value)}")
-    return int(value) if float(value).is_integer() else value
+def _seconds(argument: str, value: object, least: float, most: float) -> float:
+    seconds = number(argument, value, least, most, what="seconds")
+    return int(seconds) if seconds.is_integer() else seconds
 
 
 def _path(path: str | os.PathLike[str]) -> Path:

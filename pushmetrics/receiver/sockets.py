@@ -12,6 +12,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 
+from ..checks import integer
 from ..errors import InvalidTypeError, InvalidValueError, shown
 
 RECEIVE_BUFFER_BYTES = 4 << 20
@@ -102,10 +103,9 @@ def bind_udp(host: str, port: int, allow_remote: bool) -> list[socket.socket]:
 
     Raises :class:`InvalidValueError` for another address than a loopback one unless `allow_remote`.
     """
-    if not isinstance(host, str) or isinstance(port, bool) or not isinstance(port, int):
-        raise InvalidTypeError(f"expected a host (str) and a port (int), got {shown(host)} and {shown(port)}")
-    if not 0 <= port <= 65535:
-        raise InvalidValueError(f"a port is a number from 0 (any that is free) to 65535, got {port}")
+    if not isinstance(host, str):
+        raise InvalidTypeError(f"host: expected a string such as 'localhost', got {shown(host)}")
+    port = integer("port", port, 0, 65535, besides=" (0 for any that is free)")
     if host == "localhost":
         # Some senders take ::1 for it, and UDP does not tell them that nobody is there.
         first = _bind_udp("127.0.0.1", port)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator
 
+from ..checks import integer
 from ..dogstatsd import Datagram, Template, pack
-from ..errors import InvalidTypeError, InvalidValueError, shown
+from ..errors import PushCutShortError
 from ..model import Delivery, Sample
 from ..settings import Address, parse_address, sink_address
 from .official_client import LineSuffix
@@ -39,7 +41,7 @@ class DogStatsDSink:
         max_datagram_bytes: Size of a datagram in bytes, 512 to 8192; by default 1432 for UDP and 8192 for Unix
             sockets.
 
-    Reporters in one event loop may share it: then their flushes take turns.
+    Reporters may share it, in one event loop or in several: then their flushes take turns.
 
     Imports the ``datadog`` client when it is made, so make it before the program is under load. Raises
     :class:`pushmetrics.PushmetricsError` for a bad argument.
@@ -49,12 +51,16 @@ class DogStatsDSink:
         self.address = sink_address()[0] if address is None else parse_address(address)
         self._transport = _transport(self.address)
         self._pid = os.getpid()
-        self._max_bytes = self._transport.max_bytes if max_datagram_bytes is None else _checked(max_datagram_bytes)
+        # Held for a look alone. It can be entered again: the garbage collector ends pushes whose loop has gone.
+        self._lock = threading.RLock()
+        self._under_way: asyncio.Future[None] | None = None  # Done when the push ends that is under way.
+        self._closed = False
+        self._max_bytes = self._transport.max_bytes
+        if max_datagram_bytes is not None:
+            self._max_bytes = integer("max_datagram_bytes", max_datagram_bytes, MIN_DATAGRAM_BYTES, MAX_DATAGRAM_BYTES)
         self._suffix = LineSuffix()
         # By the identity of their descriptors, which they keep: to look one up by its value costs as much as lines.
         self._templates: dict[int, Template] = {}
-        self._under_way: asyncio.Future[None] | None = None  # Done when the push ends that is under way.
-        self._closed = False
 
     def __repr__(self) -> str:
         return f"<DogStatsDSink {self.address}>"
@@ -64,26 +70,49 @@ class DogStatsDSink:
 
     async def push(self, samples: Iterator[Sample]) -> Delivery:
         """Send the samples; those that the kernel or the receiver refused are not called delivered."""
+        self._begin_anew_after_fork()
         loop = asyncio.get_running_loop()
-        while self._under_way is not None and self._under_way.get_loop() is loop:
-            await asyncio.wait([self._under_way])  # The rest of a frame is followed by no other one's.
-        self._under_way = ended = loop.create_future()
-        self._closed = False
+        ended = loop.create_future()
+        while (before := self._begin(ended)) is not None:  # The rest of a frame is followed by no other one's.
+            if before.get_loop() is loop:
+                await asyncio.wait([before])
+            else:  # A future of another loop can not be waited for here.
+                await asyncio.sleep(PAUSE_SECONDS)
         try:
             return await self._push(samples)
         finally:
+            self._end(ended)
+
+    def _begin(self, ended: asyncio.Future[None]) -> asyncio.Future[None] | None:
+        """Let this push be the one that is under way, or return the end of that which is."""
+        with self._lock:
+            if self._is_under_way():
+                return self._under_way
+            self._under_way, self._closed = ended, False
+            return None
+
+    def _end(self, ended: asyncio.Future[None]) -> None:
+        with self._lock:
             if self._under_way is ended:
                 self._under_way = None
                 if self._closed:
                     self._transport.close()
-            if not loop.is_closed():
-                ended.set_result(None)
+        if not ended.get_loop().is_closed():
+            ended.set_result(None)
 
-    async def _push(self, samples: Iterator[Sample]) -> Delivery:
+    def _is_under_way(self) -> bool:
+        """Whether a push is under way, in a loop that has not left it behind."""
+        return self._under_way is not None and self._under_way.get_loop().is_running()
+
+    def _begin_anew_after_fork(self) -> None:
         if self._pid != os.getpid():  # The socket is the parent's: frames of both would get mixed.
             self._pid = os.getpid()
+            self._lock = threading.RLock()
+            self._under_way = None
             self._transport.close()
             self._transport = _transport(self.address)
+
+    async def _push(self, samples: Iterator[Sample]) -> Delivery:
         flush = _Flush(self._transport)
         try:
             await self._transport.open()
@@ -91,16 +120,18 @@ class DogStatsDSink:
         except OSError as error:
             flush.failures[_reason(error)] += 1
             self._transport.close()
-        except BaseException:  # Cancelled, perhaps in the middle of a frame.
+        except BaseException as error:  # Cancelled, perhaps in the middle of a frame.
             self._transport.close()
-            raise
-        return Delivery(flush.datagrams, flush.bytes, dict(flush.failures))
+            raise error from PushCutShortError(*flush.delivery())
+        return flush.delivery()
 
     async def aclose(self) -> None:
         """Close the socket, or let a push that is under way do so at its end."""
-        self._closed = True
-        if self._under_way is None or self._under_way.get_loop().is_closed():
-            self._transport.close()
+        self._begin_anew_after_fork()
+        with self._lock:
+            self._closed = True
+            if not self._is_under_way():
+                self._transport.close()
 
     def _filled(self, samples: Iterator[Sample]) -> Iterator[tuple[Sample, bytes]]:
         templates = self._templates
@@ -131,6 +162,10 @@ class _Flush:
         self._unconfirmed: Datagram | None = None
         self._now = asyncio.get_running_loop().time
         self._patience = WAIT_SECONDS
+
+    def delivery(self) -> Delivery:
+        """Return what has become of it so far."""
+        return Delivery(self.datagrams, self.bytes, dict(self.failures))
 
     async def send(self, datagrams: Iterable[Datagram], max_bytes: int) -> None:
         """Send the datagrams and say which lines were delivered.
@@ -264,12 +299,3 @@ def _reason(error: OSError) -> str:
     if isinstance(error, TimeoutError) and error.errno is None:
         return "name look-up"
     return errno.errorcode.get(error.errno or 0, type(error).__name__)
-
-
-def _checked(max_datagram_bytes: object) -> int:
-    allowed = f"max_datagram_bytes: expected an integer from {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES}"
-    if isinstance(max_datagram_bytes, bool) or not isinstance(max_datagram_bytes, int):
-        raise InvalidTypeError(f"{allowed}, got {shown(max_datagram_bytes)}")
-    if not MIN_DATAGRAM_BYTES <= max_datagram_bytes <= MAX_DATAGRAM_BYTES:
-        raise InvalidValueError(f"{allowed}, got {shown(max_datagram_bytes)}")
-    return max_datagram_bytes

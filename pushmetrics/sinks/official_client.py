@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import InvalidValueError, PushmetricsError
+from ..errors import InvalidValueError, PushmetricsError, shown
 from ..model import Tags
 from ..tags import constant_tag, normalize
 
@@ -109,7 +109,7 @@ def _cardinality() -> str | None:
         if given in _CARDINALITIES:
             return given
         if given is not None:
-            logger.warning("%s is ignored: %r is none of %s.", variable, given, ", ".join(_CARDINALITIES))
+            logger.warning("%s is ignored: %s is none of %s.", variable, shown(given), ", ".join(_CARDINALITIES))
     return None
 
 
@@ -119,9 +119,9 @@ def _unusable_external_data() -> tuple[str, ...]:
     if given.isprintable() and "|" not in given and len(given) <= _MAX_EXTERNAL_DATA:
         return ()
     logger.warning(
-        "DD_EXTERNAL_ENV is ignored: expected at most %d printable characters, '|' not among them, got %r.",
+        "DD_EXTERNAL_ENV is ignored: expected at most %d printable characters, '|' not among them, got %s.",
         _MAX_EXTERNAL_DATA,
-        given,
+        shown(given),
     )
     return ("DD_EXTERNAL_ENV",)
 
@@ -139,7 +139,7 @@ def _entity_tag(tag: str) -> str:
     key, _, value = tag.partition(":")
     normal = normalize(tag)
     if not any(map(str.isalnum, normal[len(key) :])):
-        raise InvalidValueError(f"nothing of {value!r} is left in Datadog's normal form")
+        raise InvalidValueError(f"nothing of {shown(value)} is left in Datadog's normal form")
     return normal
 
 

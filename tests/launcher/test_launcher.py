@@ -237,7 +237,7 @@ class TestCommands:
             ("--namespace", "123", "nothing of '123' is left"),
             ("--level", "all", "'all' is not one of"),
             ("--tag", "host:a", "the key 'host' is reserved"),
-            ("--worker", "-1", "expected 'auto', None, or an integer"),
+            ("--worker", "-1", "expected an integer of at least 0, 'auto' or 'none'"),
         ],
     )
     def test_a_bad_option_is_a_usage_error(self, option: str, value: str, complaint: str) -> None:

@@ -18,14 +18,14 @@ WIDTH = 41
 """At which a point of the span has one cell."""
 
 
-def layer(points: dict[tuple[str, ...], list[float | None]], **more: Any) -> Layer:
-    """A layer with values at each 10 s, None for a gap."""
+def layer(points: dict[tuple[str, ...], list[float | None]], *, reduced: bool = False, **more: Any) -> Layer:
+    """A layer with values at each 10 s, None for a gap; of a widget with numbers, reduced to one value."""
     lines = {
         group: {10.0 * place: value for place, value in enumerate(values) if value is not None}
         for group, values in points.items()
     }
-    fields = {"label": "queued", "display": "line", "palette": "semantic", "unit": "task"} | more
-    span = NO_TIME if fields["display"] in {"toplist", "query_value"} else SPAN
+    fields = {"label": "queued", "palette": "semantic", "unit": "task"} | more
+    span = NO_TIME if reduced else SPAN
     by = ("limit_name",) if any(points) else ()
     return Layer(lines=Lines(by=by, points=lines, span=span), **fields)
 
@@ -53,7 +53,7 @@ def test_a_graph_has_a_sparkline_its_newest_and_its_highest_value() -> None:
 def test_what_a_template_says_can_not_reach_the_terminal() -> None:
     evil = "\x1b[31mred\x1b]0;title\x07\x9b5m"
     for kind in ("timeseries", "toplist", "query_value"):
-        one = panel(layer({(evil,): [1]}, label=evil, display=kind), kind=kind, title=evil, group=evil)
+        one = panel(layer({(evil,): [1]}, label=evil, reduced=kind != "timeseries"), kind=kind, title=evil, group=evil)
         (group,) = drawn_groups([one], 200, UNICODE)
         text = group.heading.plain + "".join(line.plain for row in group.rows for line in row)
 
@@ -87,7 +87,7 @@ def test_many_points_share_a_cell_and_few_have_several() -> None:
 def test_lines_share_a_scale_and_are_told_apart() -> None:
     lines = drawn(
         panel(
-            layer({(): [2] * 8}, label="active", display="area", palette="cool"),
+            layer({(): [2] * 8}, label="active", palette="cool"),
             layer({(): [4] * 8}, label="limit", palette="gray"),
         )
     )
@@ -110,14 +110,14 @@ def test_of_many_lines_the_highest_are_drawn() -> None:
 
 def test_no_data_is_said() -> None:
     assert drawn(panel(layer({}))) == ["Queue depth", "no data"]
-    assert drawn(panel(layer({}, display="toplist"), kind="toplist")) == ["Queue depth", "no data"]
-    assert drawn(panel(layer({}, display="query_value"), kind="query_value")) == ["Queue depth     no data"]
+    assert drawn(panel(layer({}, reduced=True), kind="toplist")) == ["Queue depth", "no data"]
+    assert drawn(panel(layer({}, reduced=True), kind="query_value")) == ["Queue depth     no data"]
 
 
 def test_a_top_list_is_sorted_and_has_the_colours_of_its_formats() -> None:
     top = layer(
         {("low",): [20.0], ("high",): [150.0], ("middle",): [90.0]},
-        display="toplist",
+        reduced=True,
         unit="percent",
         order="desc",
         most=2,
@@ -130,13 +130,13 @@ def test_a_top_list_is_sorted_and_has_the_colours_of_its_formats() -> None:
 
 
 def test_a_number_stands_beside_its_title() -> None:
-    number = layer({(): [1250.0]}, display="query_value", unit="millisecond")
+    number = layer({(): [1250.0]}, reduced=True, unit="millisecond")
 
     assert drawn(panel(number, kind="query_value")) == ["Queue depth       1.2 s"]
 
 
 def test_a_note_is_not_drawn() -> None:
-    assert panel_lines(Panel(kind="note", title="", group="", text="how to read this"), 80, UNICODE) == []
+    assert panel_lines(Panel(kind="note", title="", group=""), 80, UNICODE) == []
 
 
 @pytest.mark.parametrize(
