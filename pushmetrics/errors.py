@@ -61,9 +61,5 @@ class ReporterStateError(PushmetricsError, RuntimeError):
     """A reporter was started where it can not run, such as beside another one on the same registry."""
 
 
-class PushCutShortError(PushmetricsError):
-    """The cause of the cancel that ended a push: its arguments are what a ``Delivery`` would have said of it."""
-
-
 class SampleError(PushmetricsError):
     """A limit gave a gauge below 0."""

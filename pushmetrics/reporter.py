@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from . import clock
-from .errors import PushCutShortError, ReporterStateError
+from .errors import ReporterStateError
 from .health import Health
 from .model import Delivery, Sample, Sink
 from .registry import Registry, default_registry
@@ -55,7 +55,7 @@ class FlushResult(NamedTuple):
 
 
 class ReporterStatistics(NamedTuple):
-    """What a reporter has done since it was made."""
+    """What a reporter has done since it was made, a flush that was cancelled left out."""
 
     flushes: int
     series: int
@@ -331,17 +331,14 @@ class Reporter:
                 self._log_reachability(delivery)
                 self._failing = False
             except BaseException as error:
-                before = error.__cause__.args if isinstance(error.__cause__, PushCutShortError) else ()
-                delivery = Delivery(*before)
                 if not self._is_the_sinks_fault(error):
-                    self._health.note(delivery, clock.monotonic() - began)
                     raise
                 # Nor is it said each time of one that fails now and then.
                 if not self._failing and clock.monotonic() >= self._silent_until:
                     logger.exception("%s failed; what it did not deliver is kept. This is said once.", self._sink)
                     self._failing = True
                     self._silent_until = clock.monotonic() + SILENT_SECONDS
-                delivery = delivery._replace(failures={**delivery.failures, type(error).__name__: 1})
+                delivery = Delivery(failures={type(error).__name__: 1})
             await _drain(samples)
             self._back_off(delivery, began)
             self._health.note(delivery, clock.monotonic() - began)

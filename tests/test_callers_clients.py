@@ -16,7 +16,6 @@ from servers.datadog_server import DatadogServer
 
 from pushmetrics import MeteredSemaphore, Registry, Reporter
 from pushmetrics.receiver import Receiver
-from pushmetrics.sinks.callers_clients import SAMPLES_PER_TURN
 
 pytest_plugins = ["servers.fixtures"]
 
@@ -187,41 +186,6 @@ class TestTheOfficialClient:
 
         assert [value for (name, _), value in receiver.totals().items() if name.endswith(".admissions_total")] == [1]
         client.stop()
-
-    async def test_what_was_taken_of_a_cancelled_flush_is_counted(self, receiver: Receiver) -> None:
-        go_on, blocked = threading.Event(), threading.Event()
-
-        class Blocking(DogStatsd):
-            until_it_blocks = 0
-
-            def flush(self) -> Any:
-                self.until_it_blocks -= 1
-                if self.until_it_blocks == 0:
-                    blocked.set()
-                    go_on.wait(30)
-                return super().flush()
-
-        host, port = await receiver.listen_udp("127.0.0.1", 0)
-        client = Blocking(host=host, port=port, telemetry_min_flush_interval=3600, disable_buffering=False)
-        registry = Registry()
-        limits = [MeteredSemaphore(1, component="c", limit_name=f"l{n}", registry=registry) for n in range(120)]
-        async with Reporter(registry=registry, sink=client, worker=None) as reporter:
-            await reporter.flush()
-            await reporter.flush()  # Behind the one with which the reporter begins.
-            before = reporter.statistics().datagrams
-            client.until_it_blocks = SAMPLES_PER_TURN + 10  # In the middle of the second batch.
-            flushing = asyncio.create_task(reporter.flush())
-            assert await asyncio.to_thread(blocked.wait, 30)
-            flushing.cancel()
-            await asyncio.wait([flushing])
-            first_batch = reporter.statistics().datagrams - before
-            go_on.set()
-        client.stop()
-
-        assert flushing.cancelled()
-        assert first_batch == SAMPLES_PER_TURN
-        assert reporter.statistics().datagrams == client.packets_sent
-        assert len(limits) == 120
 
     @pytest.mark.server
     async def test_datadogs_server_takes_all_of_it(self, datadog_server: DatadogServer) -> None:

@@ -125,33 +125,6 @@ class TestUdp:
         assert [line.name for line in agent.lines() if line.name.endswith(".limit")] == ["there.limit", "here.limit"]
         assert limit in registry
 
-    async def test_what_a_cancelled_flush_delivered_is_counted(self, agent: Agent) -> None:
-        loop = asyncio.get_running_loop()
-        registry = Registry()
-        received: list[bytes] = []
-        async with reporter_to(agent.port, registry) as reporter:
-            await reporter.flush()
-            await reporter.flush()  # Behind the one with which the reporter begins.
-            agent.datagrams()
-            before = reporter.statistics()
-            everything = limits(registry, 500)
-            flush = asyncio.create_task(reporter.flush())
-
-            def cancel_in_the_middle() -> None:
-                received.extend(agent.datagrams())
-                flush.cancel()
-
-            loop.add_reader(agent.socket, cancel_in_the_middle)
-            await asyncio.wait([flush])
-            loop.remove_reader(agent.socket)
-            after = reporter.statistics()
-
-        assert flush.cancelled()
-        assert 0 < len(received) < len(everything) / 2
-        assert after.datagrams - before.datagrams == len(received)
-        assert after.bytes - before.bytes == sum(map(len, received))
-        assert after.flushes - before.flushes == 1
-
     async def test_a_closed_port_refuses_and_nothing_is_lost_or_counted_twice(self, agent: Agent) -> None:
         registry = Registry()
         (limit,) = limits(registry)

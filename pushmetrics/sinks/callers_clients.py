@@ -15,7 +15,6 @@ from itertools import islice
 from typing import Any, Protocol
 
 from ..catalog import COUNT
-from ..errors import PushCutShortError
 from ..model import Delivery, Sample, Sink
 from ..offload import offload
 
@@ -93,21 +92,17 @@ class OfficialClientSink:
 
     async def push(self, samples: Iterator[Sample]) -> Delivery:
         """Hand the samples to the client."""
-        total = Delivery()
         if self._sending is not None and self._sending.get_loop() is asyncio.get_running_loop():
             # Of a flush that was cancelled. No sample is taken anew before it is known what became of the last one.
             await asyncio.wait([self._sending])
-            if self._sending.exception() is None:
-                total = self._sending.result()
-            self._sending = None
-        try:
-            while batch := list(islice(samples, SAMPLES_PER_TURN)):
-                self._sending = offload(partial(self._send, batch), "pushmetrics-client")
-                total = _sum(total, await asyncio.shield(self._sending))
-                self._sending = None
-        except asyncio.CancelledError as error:
-            raise error from PushCutShortError(*total)
-        return total
+        datagrams, size, failures = 0, 0, Counter[str]()
+        while batch := list(islice(samples, SAMPLES_PER_TURN)):
+            self._sending = offload(partial(self._send, batch), "pushmetrics-client")
+            delivery = await asyncio.shield(self._sending)
+            datagrams += delivery.datagrams
+            size += delivery.bytes
+            failures.update(delivery.failures)
+        return Delivery(datagrams, size, dict(failures))
 
     async def aclose(self) -> None:
         """Leave the client to its owner."""
@@ -144,11 +139,6 @@ class OfficialClientSink:
             getattr(client, "bytes_sent", 0),
             getattr(client, "packets_dropped", 0),
         )
-
-
-def _sum(one: Delivery, other: Delivery) -> Delivery:
-    failures = Counter(one.failures) + Counter(other.failures)
-    return Delivery(one.datagrams + other.datagrams, one.bytes + other.bytes, dict(failures))
 
 
 def _since(before: int, now: int) -> int:

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Iterable, Iterator
 
 from ..checks import integer
 from ..dogstatsd import Datagram, Template, pack
-from ..errors import PushCutShortError
 from ..model import Delivery, Sample
 from ..settings import Address, parse_address, sink_address
 from .official_client import LineSuffix
@@ -120,10 +119,10 @@ class DogStatsDSink:
         except OSError as error:
             flush.failures[_reason(error)] += 1
             self._transport.close()
-        except BaseException as error:  # Cancelled, perhaps in the middle of a frame.
+        except BaseException:  # Cancelled, perhaps in the middle of a frame.
             self._transport.close()
-            raise error from PushCutShortError(*flush.delivery())
-        return flush.delivery()
+            raise
+        return Delivery(flush.datagrams, flush.bytes, dict(flush.failures))
 
     async def aclose(self) -> None:
         """Close the socket, or let a push that is under way do so at its end."""
@@ -162,10 +161,6 @@ class _Flush:
         self._unconfirmed: Datagram | None = None
         self._now = asyncio.get_running_loop().time
         self._patience = WAIT_SECONDS
-
-    def delivery(self) -> Delivery:
-        """Return what has become of it so far."""
-        return Delivery(self.datagrams, self.bytes, dict(self.failures))
 
     async def send(self, datagrams: Iterable[Datagram], max_bytes: int) -> None:
         """Send the datagrams and say which lines were delivered.
