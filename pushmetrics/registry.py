@@ -326,7 +326,7 @@ class Registry:
 
 
 def _checked_unknown(limit: Limit) -> frozenset[str]:
-    unknown = getattr(limit, "unknown", frozenset())
+    unknown: object = getattr(limit, "unknown", frozenset())
     names = {metric.name for metric in metrics_at("full")}
     if not isinstance(unknown, (frozenset, set)) or not unknown <= names:
         raise InvalidValueError(
