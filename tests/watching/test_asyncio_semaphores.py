@@ -27,9 +27,7 @@ async def test_a_bounded_one_says_all_four_and_nothing_else() -> None:
         task.cancel()
 
     assert full == {"limit": 2, "active": 2, "available": 0, "queue_depth": 3}
-    assert handed_over == {"limit": 2, "active": 2, "available": 0, "queue_depth": 2}, (
-        "it has an owner, who has not run"
-    )
+    assert handed_over == {"limit": 2, "active": 2, "available": 0, "queue_depth": 2}, "the slot has an owner"
     assert just_cancelled["queue_depth"] == 1, "a waiter that is done does not wait"
 
 

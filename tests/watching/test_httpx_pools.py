@@ -67,7 +67,7 @@ async def test_no_limit_is_none() -> None:
 async def test_a_client_with_a_pool_for_each_mount_is_watched_by_its_transports() -> None:
     transport = httpx.AsyncHTTPTransport(limits=LIMITS)
     async with httpx.AsyncClient(mounts={"https://": transport}, trust_env=False) as client:
-        with pytest.raises(PushmetricsError, match="it has 2 connection pools.*httpx.AsyncHTTPTransport"):
+        with pytest.raises(PushmetricsError, match=r"it has 2 connection pools.*httpx\.AsyncHTTPTransport"):
             watching(client)
         assert only(watching(transport)) == IDLE
 

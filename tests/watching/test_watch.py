@@ -22,6 +22,7 @@ from sqlalchemy.pool import QueuePool
 from pushmetrics import MeteredSemaphore, PushmetricsError, Registry, Reporter, watch
 from pushmetrics.dogstatsd import parse
 from pushmetrics.model import Counters
+from pushmetrics.testing import ManualClock
 
 TAGS = {"component": "api", "limit_name": "calls"}
 SERIES = ("component:api", "limit_name:calls")
@@ -145,7 +146,7 @@ class TestHowLong:
             del semaphore
 
         assert len(addresses) < 500, "addresses come again"
-        assert len(registry) == 3
+        assert len(registry) == 1, "the last one has its last sample to come"
         collect(registry)
         assert len(registry) == 0
         assert not registry._watched
@@ -231,17 +232,21 @@ class TestBesideOthers:
         limit = metered(registry, admission_timeout=1, max_queue_depth=3)
         alone = list(only(registry, level))
         semaphore = watch(asyncio.BoundedSemaphore(5), **TAGS, registry=registry)
+        at_first = only(registry, level)
         async with limit:
-            together = only(registry, level)
+            then = only(registry, level)
         del semaphore
 
-        assert together == {"limit": 7, "active": 1, "available": 6, "queue_depth": 0}
+        assert at_first == {"limit": 7, "active": 0, "available": 7, "queue_depth": 0}
+        assert then == {"limit": 7, "active": 1, "available": 6, "queue_depth": 0}
         assert list(only(registry, level)) == alone
 
     async def test_what_was_owed_when_it_came_is_sent_once(self) -> None:
         registry = Registry()
-        limit = metered(registry)
-        async with limit, limit:
+        with ManualClock():
+            limit = metered(registry)
+            await limit.acquire()
+            await limit.acquire()
             await cancel_waiters(limit, 3)
             semaphore = watch(asyncio.BoundedSemaphore(5), **TAGS, registry=registry)
             refused = only(registry, deliver=False)
@@ -253,14 +258,7 @@ class TestBesideOthers:
             alone = only(registry)
 
         owed = {"admission_cancelled_total": 3, "admissions_total": 2}
-        assert (
-            refused
-            == taken
-            == {"limit": 7, "active": 2, "available": 5, "queue_depth": 0}
-            | owed
-            | {"contended_ms_total": refused.get("contended_ms_total", 0)}
-            or refused == taken == {"limit": 7, "active": 2, "available": 5, "queue_depth": 0} | owed
-        )
+        assert refused == taken == {"limit": 7, "active": 2, "available": 5, "queue_depth": 0} | owed
         assert set(after) == set(FULL), "of the sum it is not known"
         assert alone["admission_cancelled_total"] == 5
 
@@ -462,7 +460,9 @@ class TestWhatCanNotBeRead:
 class TestWhatIsRefused:
     @pytest.mark.parametrize("thing", [None, 5, "asyncio.Semaphore", asyncio.Lock(), threading.Semaphore(), object()])
     def test_what_is_of_no_known_class(self, thing: Any) -> None:
-        with pytest.raises(PushmetricsError, match="asyncio.Semaphore, .*anyio.CapacityLimiter.*register") as caught:
+        with pytest.raises(
+            PushmetricsError, match=r"asyncio\.Semaphore, .*anyio\.CapacityLimiter.*register\(\)"
+        ) as caught:
             watch(thing, **TAGS, registry=Registry())
         assert isinstance(caught.value, TypeError)
 
