@@ -326,7 +326,9 @@ class Registry:
 
 
 def _checked_unknown(limit: Limit) -> frozenset[str]:
-    unknown: object = getattr(limit, "unknown", frozenset())
+    if not hasattr(limit, "unknown"):
+        return frozenset()
+    unknown: object = limit.unknown
     names = {metric.name for metric in metrics_at("full")}
     if not isinstance(unknown, (frozenset, set)) or not unknown <= names:
         raise InvalidValueError(

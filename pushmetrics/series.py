@@ -236,34 +236,35 @@ class Series:
             past_rejected,
         ) = self.ledger.offer(totals, now, delivered)
 
-        all_values = (
-            limit,
-            active,
-            available,
-            queue_depth,
-            active_peak,
-            queue_peak,
-            oldest_wait_ms,
-            timeouts - past_timeouts,
-            cancelled - past_cancelled,
-            contended_ms - past_contended_ms,
-            admissions - past_admissions,
-            admissions_queued - past_admissions_queued,
-            rejected - past_rejected,
-        )
         # It may owe a count that only a limit could have that is gone.
         can_time_out = can_time_out or timeouts > past_timeouts
         can_reject = can_reject or rejected > past_rejected
         plan = self._plan
         if naming != self._naming or can_time_out != plan.can_time_out or can_reject != plan.can_reject:
-            unknown = self._left_out(all_values, delivered)
+            unknown = self._left_out(delivered)
             self._naming = naming
             self._plan = plan = _plan(naming.level, can_time_out, can_reject, unknown)
             self._descriptor = Descriptor(naming.namespace, plan.names, plan.kinds, self.tags + naming.constant_tags)
             self.keep_waits(naming.level == LEVELS[-1] and _WAITS not in unknown)
         self._last = sample = SeriesSample.__new__(SeriesSample)
         sample.descriptor = self._descriptor
-        sample.values = values = plan.select(all_values)
+        sample.values = values = plan.select(
+            (
+                limit,
+                active,
+                available,
+                queue_depth,
+                active_peak,
+                queue_peak,
+                oldest_wait_ms,
+                timeouts - past_timeouts,
+                cancelled - past_cancelled,
+                contended_ms - past_contended_ms,
+                admissions - past_admissions,
+                admissions_queued - past_admissions_queued,
+                rejected - past_rejected,
+            )
+        )
         sample.undelivered = len(values)
         sample.waits = sample.parts = ()
         sample.one_in = 1
@@ -287,7 +288,7 @@ class Series:
             self._naming = None
         return reading
 
-    def _left_out(self, all_values: tuple[int, ...], delivered: bool) -> frozenset[str]:
+    def _left_out(self, delivered: bool) -> frozenset[str]:
         """Return the metrics to leave out of the next sample, since not all limits know them.
 
         What was counted before the first limit came that does not know it is owed: it is in all samples until one of
@@ -296,7 +297,7 @@ class Series:
         newly = self._unknown - self._plan.unknown
         if delivered:
             newly -= self._parting
-        owed = {name for name, value in zip((*GAUGES, *COUNTS), all_values, strict=True) if value and name in COUNTS}
+        owed = {name for name, count in zip(COUNTS, self.ledger.owed(), strict=True) if count}
         if self._waits is not None and self._waits.total:
             owed.add(_WAITS)
         self._parting = newly & owed

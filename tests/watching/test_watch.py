@@ -7,6 +7,8 @@ import concurrent.futures
 import gc
 import logging
 import socket
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -64,7 +66,7 @@ class TestHowLong:
             lambda: anyio.Semaphore(2),
             aiohttp.TCPConnector,
             lambda: httpx.AsyncClient(trust_env=False),
-            lambda: httpx.AsyncClient(trust_env=False)._transport._pool,  # type: ignore[attr-defined]  # As it is read.
+            lambda: httpx.AsyncClient(trust_env=False)._transport._pool,
             concurrent.futures.ThreadPoolExecutor,
             lambda: QueuePool(lambda: None),
         ],
@@ -279,6 +281,20 @@ class TestBesideOthers:
         assert set(only(registry)) == set(FULL)
         assert semaphore in registry
 
+    async def test_peaks_after_it_are_those_of_the_one_that_knows_them(self) -> None:
+        registry = Registry()
+        limit, semaphore = metered(registry), asyncio.BoundedSemaphore(2)
+        with ManualClock():
+            watch(semaphore, **TAGS, registry=registry)
+            only(registry)
+            semaphore._bound_value = semaphore._value = 100
+            only(registry)
+            registry.unregister(semaphore)
+            async with limit:
+                pass
+
+            assert only(registry)["active_peak"] == 1
+
     async def test_what_both_left_behind_between_two_ticks_is_sent(self) -> None:
         registry = Registry()
         limit = metered(registry)
@@ -455,6 +471,23 @@ class TestWhatCanNotBeRead:
         assert len(caplog.records) == 1
         assert "component:api limit_name:calls" in caplog.text
         assert collect(registry)[SERIES].value("available") == 1, "it is read again when it can be"
+
+
+def test_no_library_is_imported_to_know_a_class_by() -> None:
+    code = """
+import asyncio, sys
+from pushmetrics import PushmetricsError, watch
+semaphore = watch(asyncio.Semaphore(), component="api", limit_name="calls")
+try:
+    watch(object(), component="api", limit_name="calls")
+except PushmetricsError:
+    print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+
+    loaded = set(done.stdout.split())
+    assert "pushmetrics" in loaded
+    assert loaded.isdisjoint({"aiohttp", "anyio", "asyncpg", "httpcore", "httpx", "psycopg_pool", "sqlalchemy"})
 
 
 class TestWhatIsRefused:
