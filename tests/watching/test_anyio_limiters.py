@@ -25,6 +25,7 @@ async def test_a_capacity_limiter_says_all_four() -> None:
         limiter.total_tokens = 1
         lowered = only(registry)
         limiter.total_tokens = 4
+        await passes()
         raised = only(registry)
         may_end.set()
     idle = only(registry)

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy
 from collected import only, watching
 from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool, QueuePool
+from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool, QueuePool
 
 from pushmetrics import PushmetricsError
 
@@ -52,7 +52,9 @@ def test_an_engine_is_followed_to_its_next_pool(tmp_path: Path) -> None:
 
 
 async def test_an_asynchronous_engine_is_its_pool_too(tmp_path: Path) -> None:
-    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/small.db", pool_size=2, max_overflow=0)
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{tmp_path}/small.db", poolclass=AsyncAdaptedQueuePool, pool_size=2, max_overflow=0
+    )
     registry = watching(engine)
     async with engine.connect():
         assert only(registry) == {"limit": 2, "active": 1, "available": 1}

@@ -12,23 +12,50 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import anyio
+import asyncpg
+import httpcore
 import httpx
+import psycopg_pool
 import pytest
+import sqlalchemy
 from collected import collect, only, passes, watching
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool, QueuePool
 
 from pushmetrics import MeteredSemaphore, PushmetricsError, Registry, Reporter, watch
 from pushmetrics.dogstatsd import parse
 from pushmetrics.model import Counters
 from pushmetrics.testing import ManualClock
+from pushmetrics.watching.families import CLASSES
 
+PAGE = Path(__file__).parents[2] / "docs" / "watching.md"
 TAGS = {"component": "api", "limit_name": "calls"}
 SERIES = ("component:api", "limit_name:calls")
 FULL = {"limit": 2, "active": 2, "available": 0, "queue_depth": 1}
+
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "aiohttp.TCPConnector": aiohttp.TCPConnector,
+    "anyio.CapacityLimiter": lambda: anyio.CapacityLimiter(2),
+    "anyio.Semaphore": lambda: anyio.Semaphore(2, max_value=2),
+    "asyncio.BoundedSemaphore": asyncio.BoundedSemaphore,
+    "asyncio.Semaphore": asyncio.Semaphore,
+    "asyncpg.Pool": lambda: asyncpg.create_pool("postgresql://nobody@127.0.0.1:1/none"),
+    "concurrent.futures.ThreadPoolExecutor": concurrent.futures.ThreadPoolExecutor,
+    "httpcore.AsyncConnectionPool": httpcore.AsyncConnectionPool,
+    "httpx.AsyncClient": lambda: httpx.AsyncClient(trust_env=False),
+    "httpx.AsyncHTTPTransport": httpx.AsyncHTTPTransport,
+    "psycopg_pool.AsyncConnectionPool": lambda: psycopg_pool.AsyncConnectionPool(open=False),
+    "sqlalchemy.AsyncEngine": lambda: create_async_engine("sqlite+aiosqlite:///a.db", poolclass=AsyncAdaptedQueuePool),
+    "sqlalchemy.Engine": lambda: sqlalchemy.create_engine("sqlite:///a.db", poolclass=QueuePool),
+    "sqlalchemy.QueuePool": lambda: QueuePool(lambda: None),
+}
+"""One of each class, not connected to anything."""
 
 
 def metered(registry: Registry, value: int = 2, **options: Any) -> MeteredSemaphore:
@@ -57,22 +84,9 @@ class OwnLimit:
 
 
 class TestHowLong:
-    @pytest.mark.parametrize(
-        "make",
-        [
-            asyncio.Semaphore,
-            asyncio.BoundedSemaphore,
-            lambda: anyio.CapacityLimiter(2),
-            lambda: anyio.Semaphore(2),
-            aiohttp.TCPConnector,
-            lambda: httpx.AsyncClient(trust_env=False),
-            lambda: httpx.AsyncClient(trust_env=False)._transport._pool,
-            concurrent.futures.ThreadPoolExecutor,
-            lambda: QueuePool(lambda: None),
-        ],
-    )
-    async def test_nothing_is_kept_alive_by_being_watched(self, make: Callable[[], Any]) -> None:
-        limiter = make()
+    @pytest.mark.parametrize("name", sorted(set(MAKERS) - {"asyncpg.Pool"}))
+    async def test_nothing_is_kept_alive_by_being_watched(self, name: str) -> None:
+        limiter = MAKERS[name]()
         registry, gone = watching(limiter), weakref.ref(limiter)
         known = only(registry)
 
@@ -471,6 +485,14 @@ class TestWhatCanNotBeRead:
         assert len(caplog.records) == 1
         assert "component:api limit_name:calls" in caplog.text
         assert collect(registry)[SERIES].value("available") == 1, "it is read again when it can be"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+async def test_the_page_has_the_metrics_of_each_class(name: str) -> None:
+    (row,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{name}` |")]
+    limiter = MAKERS[name]()
+
+    assert list(only(watching(limiter))) == [cell.strip(" `") for cell in row.split("|")[2].split(",")]
 
 
 def test_no_library_is_imported_to_know_a_class_by() -> None:
