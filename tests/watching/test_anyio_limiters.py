@@ -22,11 +22,11 @@ async def test_a_capacity_limiter_says_all_four() -> None:
             tasks.start_soon(work)
         await passes()
         full, said = only(registry), limiter.statistics()
-        limiter.total_tokens = 1
-        lowered = only(registry)
         limiter.total_tokens = 4
         await passes()
         raised = only(registry)
+        limiter.total_tokens = 1
+        lowered = only(registry)
         may_end.set()
     idle = only(registry)
 
@@ -36,9 +36,9 @@ async def test_a_capacity_limiter_says_all_four() -> None:
         said.borrowed_tokens,
         said.tasks_waiting,
     )
-    assert lowered == {"limit": 1, "active": 2, "available": 0, "queue_depth": 3}
     assert raised == {"limit": 4, "active": 4, "available": 0, "queue_depth": 1}
-    assert idle == {"limit": 4, "active": 0, "available": 4, "queue_depth": 0}
+    assert lowered == {"limit": 1, "active": 4, "available": 0, "queue_depth": 1}
+    assert idle == {"limit": 1, "active": 0, "available": 1, "queue_depth": 0}
 
 
 async def test_infinitely_many_tokens_are_no_limit_as_long_as_they_are() -> None:

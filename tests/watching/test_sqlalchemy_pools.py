@@ -47,7 +47,8 @@ def test_an_engine_is_followed_to_its_next_pool(tmp_path: Path) -> None:
         engine.dispose()
         with engine.connect():
             assert only(registry) == {"limit": 2, "active": 1, "available": 1}
-    assert only(old) == {"limit": 2, "active": 0, "available": 2}, "where its counts are -1"
+    assert only(old) == {"limit": 2, "active": 0, "available": 2}, "where its own count is -1"
+    pool.dispose()
     engine.dispose()
 
 
