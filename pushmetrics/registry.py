@@ -23,7 +23,6 @@ from .model import Limit, Naming, Sample, Tags, WatchedState
 from .reading import Member
 from .series import BUCKET_SECONDS, Series
 from .tags import normalize
-from .watched import WatchedMember
 
 logger = logging.getLogger("pushmetrics")
 
@@ -101,6 +100,8 @@ class Registry:
 
         This is what :func:`pushmetrics.watch` does with the objects that it knows. Raises what `read` raises.
         """
+        from .watched import WatchedMember  # Not before it is needed: `import pushmetrics` stays light.
+
         with self._lock:
             self._take_over_gone()
             if tags not in self._watched.get(id(watched), ()):

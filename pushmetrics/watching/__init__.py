@@ -51,7 +51,7 @@ def watch(
 
     if not isinstance(registry, Registry):
         raise InvalidTypeError(f"registry: expected a Registry, got {shown(registry)}")
-    series = limit_tags(component, limit_name, server, tags)
+    series_tags = limit_tags(component, limit_name, server, tags)
     read = reader_of(obj)
     if read is None:
         raise InvalidTypeError(
@@ -61,12 +61,11 @@ def watch(
     if isinstance(obj, Limit):
         raise InvalidTypeError(f"watch: {shown(obj)} reports itself; give it to registry.register()")
     try:
-        read(obj)
+        registry.watch(obj, series_tags, read)
     except Exception as error:
         raise InvalidTypeError(
             f"watch: {shown(obj)} can not be read ({type(error).__name__}: {error}); it may be of a version that is "
             "not supported. Put a MeteredSemaphore in front of it, or give an object of your own that has tags, "
             "counters and gauges() to registry.register()"
         ) from error
-    registry.watch(obj, series, read)
     return obj

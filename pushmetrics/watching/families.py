@@ -46,5 +46,5 @@ CLASSES = tuple(
 
 def reader_of(limiter: object) -> Reader | None:
     """Return what reads a limiter, None for an object of no known class."""
-    names = ((base.__module__.partition(".")[0], base.__name__) for base in type(limiter).__mro__)
+    names = ((str(base.__module__).partition(".")[0], base.__name__) for base in type(limiter).__mro__)
     return next((_READERS[name] for name in names if name in _READERS), None)

@@ -468,6 +468,16 @@ class TestWhatCanNotBeRead:
         assert isinstance(caught.value, TypeError)
         assert isinstance(caught.value.__cause__, AttributeError)
 
+    def test_one_that_says_nonsense_at_once_is_refused(self) -> None:
+        semaphore, registry = asyncio.BoundedSemaphore(2), Registry()
+        semaphore._bound_value = 1
+
+        with pytest.raises(PushmetricsError, match=r"can not be read .*active=-1") as caught:
+            watch(semaphore, **TAGS, registry=registry)
+        assert isinstance(caught.value, TypeError)
+        assert semaphore not in registry
+        assert len(registry) == 0
+
     @pytest.mark.parametrize("value", [-1, 1.5, True, "many"])
     def test_one_that_says_nonsense_costs_its_own_series_and_one_warning(
         self, value: Any, caplog: pytest.LogCaptureFixture
