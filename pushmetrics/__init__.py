@@ -17,6 +17,7 @@ from .registry import Registry, default_registry
 from .reporter import FlushResult, Reporter
 from .semaphore import MeteredSemaphore
 from .sinks import ConsoleSink, DogStatsDSink, MemorySink
+from .watching import watch
 
 __all__ = [
     "AdmissionTimeoutError",
@@ -31,6 +32,7 @@ __all__ = [
     "Registry",
     "Reporter",
     "default_registry",
+    "watch",
 ]
 
 

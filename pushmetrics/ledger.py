@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from operator import add
+from operator import add, sub
 
 Totals = tuple[int, ...]
 """A number for each place of a ledger. Tuples: what was offered may be what was delivered, the very same object."""
@@ -48,6 +48,10 @@ class Ledger:
         self._offered = totals
         self._offered_at = now
         return self._delivered
+
+    def owed(self) -> Totals:
+        """Return what was last offered, less what was delivered of it."""
+        return tuple(map(sub, self._offered, self._delivered))
 
     def settle(self) -> None:
         """Take all that was last owed as delivered."""

@@ -138,6 +138,19 @@ class Delivery(NamedTuple):
     """What was not taken, a number of datagrams or lines by reason."""
 
 
+class WatchedState(NamedTuple):
+    """What a limiter that somebody else made says of itself; None for what it can not know, or does not have."""
+
+    limit: int | None = None
+    """Configured slots."""
+    active: int | None = None
+    """Slots in use."""
+    available: int | None = None
+    """Slots free now."""
+    queue_depth: int | None = None
+    """Waiters without a slot."""
+
+
 @runtime_checkable
 class Sink(Protocol):
     """Takes samples away. Sinks own bytes and addresses; the reporter owns time.
@@ -210,7 +223,12 @@ class Counters:
 
 @runtime_checkable
 class Limit(Protocol):
-    """A limit as the registry sees it: held weakly, its counters strongly."""
+    """A limit as the registry sees it: held weakly, its counters strongly.
+
+    One that can not know all metrics of the catalogue has an attribute ``unknown`` besides: the names of those that it
+    can not know, read once, when it is registered. They are not sent, so whatever is given in their place does not
+    matter, as long as it is an integer of at least 0.
+    """
 
     @property
     def tags(self) -> Tags:

@@ -31,13 +31,14 @@ twice that time, the oldest waiter of two queues is the older one, and what one 
 class Member(weakref.ref[Limit]):
     """A limit, held weakly, and its counters, which are kept when it is gone."""
 
-    __slots__ = ("contended_ms", "counters", "key", "slots", "tags")
+    __slots__ = ("contended_ms", "counters", "key", "slots", "tags", "unknown")
 
     counters: Counters
     contended_ms: int  # How much of the contended time the series has taken over.
     key: int
     slots: int  # When the gauges were read.
     tags: Tags
+    unknown: frozenset[str]  # The metrics that it can not know.
 
     def gauges(self) -> tuple[int, int, int, int]:
         """Return active, available, queue depth and oldest wait; raises what the limit raises."""

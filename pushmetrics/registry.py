@@ -11,16 +11,16 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from . import clock
-from .catalog import LEVELS
+from .catalog import LEVELS, metrics_at
 from .checks import integer
 from .errors import InvalidTypeError, InvalidValueError, ReporterStateError, shown
 from .ledger import MAX_AGE_SECONDS
-from .model import Limit, Naming, Sample, Tags
+from .model import Limit, Naming, Sample, Tags, WatchedState
 from .reading import Member
 from .series import BUCKET_SECONDS, Series
 from .tags import normalize
@@ -66,6 +66,7 @@ class Registry:
         self._series: dict[Tags, Series] = {}  # Those that have ended stay for as long as they are billed.
         self._ended: dict[Tags, Series] = {}  # Those among them.
         self._rejected: dict[Tags, Series] = {}
+        self._watched: dict[int, dict[Tags, Member]] = {}  # Of the objects that are no limits, by their id.
         self._rejection_logged = False
         self._wants_waits = False
         # Limits that have gone. The garbage collector may call back anywhere, also while the lock is held: so that
@@ -88,30 +89,38 @@ class Registry:
             self._take_over_gone()
             tags = limit.tags
             series = self._find(tags)
-            if series is not None and id(limit) in series.members:
-                return
-            member = self._member(limit)
-            if series is None:
-                series = self._new_series(tags)
-            series.add(member)
-            self._ended.pop(tags, None)
+            if series is None or id(limit) not in series.members:
+                self._add(self._member(limit))
 
-    def unregister(self, limit: Limit) -> None:
+    def watch(self, watched: Any, tags: Tags, read: Callable[[Any], WatchedState]) -> None:
+        """Report an object that is no limit itself, as `read` says; once more with the same tags does nothing.
+
+        This is what :func:`pushmetrics.watch` does with the objects that it knows. Raises what `read` raises.
+        """
+        from .watched import WatchedMember  # Not before it is needed: `import pushmetrics` stays light.
+
+        with self._lock:
+            self._take_over_gone()
+            if tags not in self._watched.get(id(watched), ()):
+                member = WatchedMember.of(watched, tags, read, self._gone.append)
+                self._watched.setdefault(member.key, {})[tags] = member
+                self._add(member)
+
+    def unregister(self, limit: object) -> None:
         """Stop reporting `limit`: what it has counted is sent, and its series ends unless others share its tags.
 
-        Does nothing for a limit that is not registered.
+        `limit` may also be an object that was given to :func:`pushmetrics.watch`, which then ends under all tags with
+        which it was. Does nothing for anything that is not registered.
         """
         with self._lock:
             self._take_over_gone()
-            series = self._find(limit.tags)
-            member = series.members.get(id(limit)) if series is not None else None
-            if series is not None and member is not None:
+            for series, member in self._reported(limit):
                 self._remove(series, member)
 
-    def __contains__(self, limit: Limit) -> bool:
+    def __contains__(self, limit: object) -> bool:
         with self._lock:
-            series = self._series.get(limit.tags)
-            return series is not None and id(limit) in series.members
+            self._take_over_gone()
+            return any(series.tags in self._series for series, _ in self._reported(limit))
 
     def __bool__(self) -> bool:
         return True  # An empty one is a registry, too: `registry or Registry()` shall not replace it.
@@ -217,7 +226,7 @@ class Registry:
         for member in [member for one in series for member in one.members.values()]:
             with suppress(Exception):  # A limit that can not be read is said to be so when it is collected.
                 member.read(now, member.gauges())  # Which starts the peaks anew.
-            (self._find(member.tags) or self._new_series(member.tags)).add(member)
+            self._add(member)
         self.series_rejected = self.series_collected = self.counts_expired = 0
 
     def _member(self, limit: Limit) -> Member:
@@ -233,7 +242,18 @@ class Registry:
         member.key = id(limit)
         member.tags = limit.tags
         member.counters = limit.counters
+        member.unknown = _checked_unknown(limit)
         return member
+
+    def _add(self, member: Member) -> None:
+        (self._find(member.tags) or self._new_series(member.tags)).add(member)
+        self._ended.pop(member.tags, None)
+
+    def _reported(self, limit: object) -> list[tuple[Series, Member]]:
+        """Return what reports an object: one member of a series, several for one that is watched with several tags."""
+        tags: Any = self._watched.get(id(limit)) or (getattr(limit, "tags", None),)
+        found = [self._find(one) for one in tags if isinstance(one, tuple)]
+        return [(series, series.members[id(limit)]) for series in found if series and id(limit) in series.members]
 
     def _find(self, tags: Tags) -> Series | None:
         return self._series.get(tags) or self._rejected.get(tags)
@@ -271,6 +291,11 @@ class Registry:
 
     def _remove(self, series: Series, member: Member) -> None:
         series.remove(member)
+        watched = self._watched.get(member.key)
+        if watched is not None and watched.get(member.tags) is member:
+            del watched[member.tags]
+            if not watched:
+                del self._watched[member.key]
         if not series.members and self._rejected.pop(series.tags, None) is None:
             self._ended[series.tags] = series
 
@@ -296,6 +321,19 @@ class Registry:
             self._wants_waits = wanted
             for series in (*self._series.values(), *self._rejected.values()):
                 series.keep_waits(wanted)
+
+
+def _checked_unknown(limit: Limit) -> frozenset[str]:
+    if not hasattr(limit, "unknown"):
+        return frozenset()
+    unknown: object = limit.unknown
+    names = {metric.name for metric in metrics_at("full")}
+    if not isinstance(unknown, (frozenset, set)) or not unknown <= names:
+        raise InvalidValueError(
+            f"register: the attribute unknown of a limit is a set of names of metrics ({', '.join(sorted(names))}), "
+            f"got {shown(unknown)}"
+        )
+    return frozenset(unknown)
 
 
 default_registry = Registry()

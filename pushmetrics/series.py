@@ -9,7 +9,7 @@ from operator import itemgetter, neg
 from typing import NamedTuple
 
 from . import clock
-from .catalog import DISTRIBUTION, metrics_at
+from .catalog import DISTRIBUTION, LEVELS, metrics_at
 from .ledger import MAX_AGE_SECONDS, Ledger
 from .model import Descriptor, Kind, Naming, Sample, Tags
 from .peaks import Peaks
@@ -20,6 +20,8 @@ BUCKET_SECONDS = 10
 """Width of the Agent's buckets (datadog-agent, pkg/aggregator/time_sampler.go)."""
 
 _NOTHING_GONE = (0, 0, 0)
+_NONE: frozenset[str] = frozenset()
+_WAITS = next(metric.name for metric in metrics_at("full") if metric.kind is DISTRIBUTION)
 
 
 class _Plan(NamedTuple):
@@ -37,11 +39,13 @@ class _Plan(NamedTuple):
     """Its line in the sample, -1 for none."""
     can_time_out: bool
     can_reject: bool
+    unknown: frozenset[str]
+    """The metrics that are left out because not all limits know them."""
 
 
 @cache
-def _plan(level: str, can_time_out: bool, can_reject: bool) -> _Plan:
-    left_out = set()
+def _plan(level: str, can_time_out: bool, can_reject: bool, unknown: frozenset[str]) -> _Plan:
+    left_out = set(unknown)
     if not can_time_out:
         left_out.add("admission_timeouts_total")
     if not can_reject:
@@ -52,13 +56,20 @@ def _plan(level: str, can_time_out: bool, can_reject: bool) -> _Plan:
     return _Plan(
         names,
         tuple(metric.kind for metric in chosen),
-        itemgetter(*places),
+        _select(places),
         tuple((line, COUNTS.index(name)) for line, name in enumerate(names) if name in COUNTS),
         names.index("active_peak") if "active_peak" in names else -1,
         names.index("queue_depth_peak") if "queue_depth_peak" in names else -1,
         can_time_out,
         can_reject,
+        unknown,
     )
+
+
+def _select(places: list[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: tuple(values[place] for place in places)  # Of one place, itemgetter returns no tuple.
 
 
 class Series:
@@ -80,9 +91,11 @@ class Series:
         "_number_of_limits",
         "_offered_waits",
         "_only",
+        "_parting",
         "_peaks",
         "_plan",
         "_sampled_at",
+        "_unknown",
         "_waits",
         "constant_tags",
         "ended_at",
@@ -110,9 +123,12 @@ class Series:
         """What `tagged_by` says of it."""
         # What its samples are called, and which metrics they have, since the naming or the limits changed.
         self._naming: Naming | None = None
-        self._plan = _plan("core", False, False)
+        self._plan = _plan("core", False, False, _NONE)
         self._descriptor: Descriptor
-        self._only: Member | None = None  # The only member; None if there are several, or none.
+        self._unknown = _NONE  # The metrics that not all of its limits know.
+        self._parting = _NONE  # Those that were in the last sample all the same, since it owed them.
+        # The only member, if it knows all metrics; None if there are several, or none.
+        self._only: Member | None = None
         self._number_of_limits = 0  # That it has had so far.
         self._limit: int | None = None  # When it was last sampled.
         self._sampled_at = clock.monotonic()  # Or made, as long as it was not sampled.
@@ -144,15 +160,16 @@ class Series:
         member.contended_ms = counters.contended_ms(clock.monotonic())
         self.ledger.shift(member.totals())
         counters.waits = None if self._waits is None else self._waits.add
+        self._unknown = self._unknown | member.unknown if self.members else member.unknown
         self.members[member.key] = member
-        self._only = member if len(self.members) == 1 else None
+        self._choose_only()
         self._number_of_limits += 1
         self.ended_at = None
 
     def remove(self, member: Member) -> None:
         """Take over what a limit counted that is gone, or that is not to be reported any more."""
         del self.members[member.key]
-        self._only = next(iter(self.members.values())) if len(self.members) == 1 else None
+        self._choose_only()
         counters = member.counters
         now = clock.monotonic()
         self.ledger.shift(tuple(map(neg, member.totals())))
@@ -166,6 +183,16 @@ class Series:
             self.ended_at = now
             if self._limit is None:
                 self._limit = counters.limit
+            # All slots are free now. How many that is, is not known either.
+            self._unknown = member.unknown | {"available"} if "limit" in member.unknown else member.unknown
+
+    def _choose_only(self) -> None:
+        only = next(iter(self.members.values())) if len(self.members) == 1 else None
+        self._only = only if only is None or not only.unknown else None
+        if self._only is not None:
+            self._unknown = _NONE
+            if self._plan.unknown:
+                self._naming = None
 
     def sample(self, naming: Naming, now: float, bucket: int) -> SeriesSample:
         """Read the limits; raises whatever one of them raises.
@@ -219,9 +246,11 @@ class Series:
         can_reject = can_reject or rejected > past_rejected
         plan = self._plan
         if naming != self._naming or can_time_out != plan.can_time_out or can_reject != plan.can_reject:
+            unknown = self._left_out(delivered)
             self._naming = naming
-            self._plan = plan = _plan(naming.level, can_time_out, can_reject)
+            self._plan = plan = _plan(naming.level, can_time_out, can_reject, unknown)
             self._descriptor = Descriptor(naming.namespace, plan.names, plan.kinds, self.tags + naming.constant_tags)
+            self.keep_waits(naming.level == LEVELS[-1] and _WAITS not in unknown)
         self._last = sample = SeriesSample.__new__(SeriesSample)
         sample.descriptor = self._descriptor
         sample.values = values = plan.select(
@@ -254,9 +283,30 @@ class Series:
 
     def _read_all(self, now: float) -> Reading:
         if self.members:
-            return read_as_one(self.members.values(), now)
-        self._ending = self._number_of_limits
-        return read_as_ended(self._limit or 0)
+            reading = read_as_one(self.members.values(), now)
+            if self._unknown:
+                self._unknown = _NONE.union(*[member.unknown for member in self.members.values()])
+        else:
+            self._ending = self._number_of_limits
+            reading = read_as_ended(self._limit or 0)
+        if self._unknown != self._plan.unknown:
+            self._naming = None
+        return reading
+
+    def _left_out(self, delivered: bool) -> frozenset[str]:
+        """Return the metrics to leave out of the next sample, since not all limits know them.
+
+        What was counted before the first limit came that does not know it is owed: it is in all samples until one of
+        them is delivered.
+        """
+        newly = self._unknown - self._plan.unknown
+        if delivered:
+            newly -= self._parting
+        owed = {name for name, count in zip(COUNTS, self.ledger.owed(), strict=True) if count}
+        if self._waits is not None and self._waits.total:
+            owed.add(_WAITS)
+        self._parting = newly & owed
+        return self._unknown - self._parting
 
     def keep_waits(self, wanted: bool) -> None:
         """Say whether the limits shall note the wait of each waiter, for the distribution of the level "full"."""

@@ -19,14 +19,16 @@ from pushmetrics.dashboards.check import catalogue
 from pushmetrics.integrations import nemo_gym
 from pushmetrics.query import Metric, metrics_of, parse_monitor
 from pushmetrics.settings import reporter_settings
+from pushmetrics.watching.families import CLASSES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PRODUCTION = (DOCS / "production.md").read_text(encoding="utf-8")
+WATCHING = (DOCS / "watching.md").read_text(encoding="utf-8")
 EXAMPLES = {
     f"{page}-{number}": example
-    for page, text in {"README": README, "production": PRODUCTION}.items()
+    for page, text in {"README": README, "production": PRODUCTION, "watching": WATCHING}.items()
     for number, example in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
 }
 KINDS = {"g": "gauge", "c": "count", "d": "distribution"}
@@ -119,6 +121,12 @@ class TestThePageOnNemoGym:
         (quoted,) = re.findall(r"```text\n(.*?)```", self.PAGE, re.DOTALL)
 
         assert quoted == (DOCS / "nemo-gym-capture.txt").read_text(encoding="utf-8")
+
+
+def test_the_page_on_watching_has_each_class() -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \|", WATCHING, re.MULTILINE)
+
+    assert sorted(rows) == sorted(CLASSES)
 
 
 class TestThePageOnProduction:

@@ -112,6 +112,48 @@ async def test_events_before_and_after_a_fork_are_counted_once(agent: tuple[Rece
     assert {series.tags[-1] for series in receiver.series("gym.concurrency.active")} == {"limit_name:calls", "worker:1"}
 
 
+async def test_a_watched_limiter_is_watched_in_the_child_too(agent: tuple[Receiver, str]) -> None:
+    receiver, address = agent
+    await run(
+        """
+        from pushmetrics import watch
+
+        semaphore = watch(asyncio.BoundedSemaphore(4), component="api", limit_name="watched")
+
+        async def child():
+            await semaphore.acquire()
+            async with Reporter(sink=ADDRESS):
+                pass
+
+        async def main():
+            await semaphore.acquire()
+            async with Reporter(sink=ADDRESS) as reporter:
+                await reporter.flush()
+                pid = os.fork()
+                if pid == 0:
+                    assert semaphore in default_registry
+                    asyncio.run(child())
+                    os._exit(0)
+                _, status = await asyncio.to_thread(os.waitpid, pid, 0)
+                assert status == 0
+                await reporter.flush()
+                default_registry.unregister(semaphore)
+                assert semaphore not in default_registry
+
+        asyncio.run(main())
+        """,
+        address,
+    )
+
+    active = {
+        series.tags[-1]: point.value
+        for series in receiver.series("gym.concurrency.active")
+        if "limit_name:watched" in series.tags and (point := series.latest())
+    }
+    assert active == {"limit_name:watched": 0, "worker:1": 2}
+    assert receiver.statistics().refused == 0
+
+
 async def test_a_reporter_that_is_not_started_in_the_child_is_off_there(agent: tuple[Receiver, str]) -> None:
     receiver, address = agent
     printed = await run(

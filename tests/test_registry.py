@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from collected import collect, only
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -30,21 +31,6 @@ def admit(limit: MeteredSemaphore, **options: Any) -> bool:
     except StopIteration as admitted:
         return bool(admitted.value)
     raise AssertionError("the acquire waits")
-
-
-def collect(registry: Registry, level: str = "standard", *, deliver: bool = True) -> dict[tuple[str, ...], Sample]:
-    samples = {}
-    for sample in registry.collect(level):
-        assert sample.descriptor.tags not in samples, "one series, one sample"
-        samples[sample.descriptor.tags] = sample
-        if deliver:
-            sample.delivered()
-    return samples
-
-
-def only(registry: Registry, level: str = "standard", *, deliver: bool = True) -> dict[str, int]:
-    (sample,) = collect(registry, level, deliver=deliver).values()
-    return dict(zip(sample.descriptor.names, sample.values, strict=False))
 
 
 def test_gauges_are_what_they_are_and_counts_what_came_since() -> None:

@@ -54,7 +54,8 @@ def read_program(module: str) -> Program:
 
 def _limit(sample: Sample) -> Finding:
     name = " ".join(tag.partition(":")[2] or tag for tag in sample.descriptor.tags)
-    return Finding("", name, f"limit {sample.value('limit')}")
+    known = "limit" in sample.descriptor.names  # A watched one may have none, or have forgotten it.
+    return Finding("", name, f"limit {sample.value('limit')}" if known else "limit not known")
 
 
 def load_registry(module: str) -> Registry:

@@ -102,11 +102,13 @@ def is_limit(key: LimitKey, metrics: Mapping[str, Series]) -> bool:
     """Return whether these metrics, of one namespace and with the same tags, are those of a limit.
 
     It has a gauge ``limit`` or ``active``, and the tag ``limit_name`` or another metric of the catalogue: there is many
-    a gauge called ``active`` that has nothing to do with limits.
+    a gauge called ``active`` that has nothing to do with limits. One that is watched and knows neither has the tag and
+    a ``queue_depth``.
     """
-    if not ("limit" in metrics or "active" in metrics):
-        return False
-    return len(metrics) > 1 or any(tag.startswith("limit_name:") for tag in key.tags)
+    is_named = any(tag.startswith("limit_name:") for tag in key.tags)
+    if "limit" in metrics or "active" in metrics:
+        return is_named or len(metrics) > 1
+    return is_named and "queue_depth" in metrics
 
 
 class LimitWatch:

@@ -53,6 +53,13 @@ def test_the_limits_in_a_registry() -> None:
     ]
 
 
+def test_one_that_does_not_know_its_limit() -> None:
+    code = "import asyncio\nfrom pushmetrics import watch\n"
+    found = program(code + "jobs = watch(asyncio.Semaphore(4), component='api', limit_name='watched-jobs')\n")
+
+    assert ("api watched-jobs", "limit not known") in [(finding.text, finding.source) for finding in found.limits]
+
+
 def test_without_a_name_it_is_the_default_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     default, limit = Registry(), None
     monkeypatch.setattr("pushmetrics.doctor.program.default_registry", default)

@@ -47,6 +47,12 @@ class TestWhatALimitIs:
         assert look.limits == []
         assert [row.name for row in look.others] == ["jvm.threads.active"]
 
+    def test_one_that_knows_neither_is_one_if_it_has_a_queue_and_a_name(self, receiver: Receiver, board: Board) -> None:
+        push(receiver, DRIVER, available=3, queue_depth=1)
+        push(receiver, ("pool:a",), available=3, queue_depth=1)
+
+        assert only(board).key.tags == DRIVER
+
     def test_a_metric_of_another_kind_is_not_the_limits(self, receiver: Receiver, board: Board) -> None:
         push(receiver, limit=4, active=3)
         receiver.feed(f"gym.concurrency.queue_depth:9|c|#{','.join(SERVER)}".encode())

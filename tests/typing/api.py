@@ -11,6 +11,7 @@ import datetime as dt
 import io
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, assert_type
 
 from datadog.dogstatsd.base import DogStatsd
@@ -29,6 +30,7 @@ from pushmetrics import (
     Registry,
     Reporter,
     default_registry,
+    watch,
 )
 from pushmetrics.model import Counters, Delivery, Descriptor, Kind, Limit, Sample, Sink
 from pushmetrics.reporter_thread import ReporterThread
@@ -126,6 +128,20 @@ async def errors() -> None:
         raise standard from own
     except QueueFullError as refused:
         own = refused
+
+
+# Limiters that somebody else made.
+
+assert_type(watch(asyncio.BoundedSemaphore(3), component="c", limit_name="l"), asyncio.BoundedSemaphore)
+executor = watch(
+    ThreadPoolExecutor(3), component="c", limit_name="l", server="eu-1", tags={"region": "eu"}, registry=registry
+)
+assert_type(executor, ThreadPoolExecutor)
+assert_type(executor in registry, bool)
+registry.unregister(executor)
+watch(executor)  # type: ignore[call-arg]  # component and limit_name are required
+watch(executor, "c", "l")  # type: ignore[call-arg]  # and named
+watch(executor, component="c", limit_name="l", registry=None)  # type: ignore[arg-type]  # there is always a registry
 
 
 # The registry.

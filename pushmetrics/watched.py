@@ -1,0 +1,73 @@
+"""What is reported of an object that is no limit itself: read from outside, and held weakly where that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .catalog import metrics_at
+from .errors import SampleError
+from .model import Counters, Tags, WatchedState
+from .reading import Member
+
+_ALWAYS_UNKNOWN = frozenset(metric.name for metric in metrics_at("full")) - frozenset(WatchedState._fields)
+"""Who looks at times sees no peaks, and counts nothing."""
+
+
+class _Kept:
+    """Stands for an object that can not be referenced weakly, and keeps it."""
+
+    __slots__ = ("__weakref__", "watched")
+
+    def __init__(self, watched: object) -> None:
+        self.watched = watched
+
+
+class WatchedMember(Member):
+    """An object that somebody else made, and how to read it. What it knows may change from one reading to the next."""
+
+    __slots__ = ("_kept", "_state_of")
+
+    _kept: _Kept | None
+    _state_of: Callable[[Any], WatchedState]
+
+    @classmethod
+    def of(
+        cls,
+        watched: object,
+        tags: Tags,
+        state_of: Callable[[Any], WatchedState],
+        when_gone: Callable[[Any], None],
+    ) -> WatchedMember:
+        """Return what reports `watched` with these tags, once it could be read; raises what `state_of` raises."""
+        kept = None
+        try:
+            member = cls(watched, when_gone)  # type: ignore[arg-type]  # It is no limit.
+        except TypeError:
+            kept = _Kept(watched)
+            member = cls(kept, when_gone)  # type: ignore[arg-type]  # It is no limit.
+        member._kept = kept
+        member._state_of = state_of
+        member.key = id(watched)
+        member.tags = tags
+        member.counters = Counters(0)
+        member.gauges()
+        return member
+
+    def gauges(self) -> tuple[int, int, int, int]:
+        """Return the gauges, 0 in place of an unknown one, and take over the limit and what is unknown."""
+        counters = self.counters
+        watched: object = self()
+        if watched is None:  # All slots are free now; how many that is, is known if the limit is.
+            if "limit" in self.unknown:
+                self.unknown |= {"available"}
+            return 0, counters.limit, 0, 0
+        state = self._state_of(self._kept.watched if self._kept is not None else watched)
+        known = {name: value for name, value in zip(state._fields, state, strict=True) if value is not None}
+        if any(isinstance(value, bool) or not isinstance(value, int) or value < 0 for value in known.values()):
+            raise SampleError(f"what a limiter says of itself is integers of at least 0, got {state}")
+        self.unknown = _ALWAYS_UNKNOWN.union(set(state._fields) - set(known))
+        limit, active, available, queue_depth = (value or 0 for value in state)
+        self.slots = counters.limit = limit
+        counters.lowest_value = limit - active  # Of a peak no more is known than this.
+        return active, available, queue_depth, 0
