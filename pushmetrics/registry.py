@@ -23,6 +23,7 @@ from .ledger import MAX_AGE_SECONDS
 from .model import Limit, Naming, Sample, Tags, WatchedState
 from .reading import Member
 from .series import BUCKET_SECONDS, Series
+from .settings import checked_level
 from .tags import normalize
 
 logger = logging.getLogger("pushmetrics")
@@ -68,6 +69,9 @@ class Registry:
         self._rejected: dict[Tags, Series] = {}
         self._watched: dict[int, dict[Tags, Member]] = {}  # Of the objects that are no limits, by their id.
         self._rejection_logged = False
+        # The latest mapping to constant tags, and the number of those that there were.
+        self._constant_tags: Mapping[Tags, Tags] | None = None
+        self._mappings = 0
         self._wants_waits = False
         # Limits that have gone. The garbage collector may call back anywhere, also while the lock is held: so that
         # callback only appends, and the next caller takes over what they counted.
@@ -147,23 +151,28 @@ class Registry:
 
         A limit that can not be read is logged once and left out. Until a sample is called delivered, what it counts
         is in the next one, too. Only the latest sample of a series can be called delivered, and the level decides
-        which waits are kept: so collect from a registry of your own, not beside a reporter.
+        which waits are kept: so collect from a registry of your own, not beside a reporter. Raises
+        :class:`InvalidValueError` for an unknown level.
         """
+        by_tags = constant_tags if isinstance(constant_tags, Mapping) else None
+        naming = Naming(level, namespace, () if isinstance(constant_tags, Mapping) else constant_tags)
         with self._lock:
-            self._keep_waits(LEVELS.index(level) == len(LEVELS) - 1)
+            self._keep_waits(LEVELS.index(checked_level(level)) == len(LEVELS) - 1)
             self._take_over_gone()
             self._forget_old()
             all_series = list(self._series.values())
             self.series_collected = 0
+            if by_tags is not self._constant_tags:
+                self._constant_tags = by_tags
+                self._mappings += 1
+            mapping = self._mappings
         for first in range(0, len(all_series), SERIES_AT_A_TIME):
-            yield from self._samples(all_series[first : first + SERIES_AT_A_TIME], level, namespace, constant_tags)
+            yield from self._samples(all_series[first : first + SERIES_AT_A_TIME], naming, by_tags, mapping)
 
     def _samples(
-        self, some_series: list[Series], level: str, namespace: str, constant_tags: Tags | Mapping[Tags, Tags]
+        self, some_series: list[Series], naming: Naming, by_tags: Mapping[Tags, Tags] | None, mapping: int
     ) -> list[Sample]:
         samples: list[Sample] = []
-        by_tags = constant_tags if isinstance(constant_tags, Mapping) else None
-        naming = Naming(level, namespace, () if isinstance(constant_tags, Mapping) else constant_tags)
         with self._lock:
             now = clock.monotonic()
             bucket = int(clock.wall() // BUCKET_SECONDS)
@@ -171,12 +180,12 @@ class Registry:
                 if not series.members and series.finished:
                     continue
                 if by_tags is not None:
-                    if series.tagged_by is not by_tags:  # To look tags up in each flush costs as much as lines.
-                        series.tagged_by, series.constant_tags = by_tags, by_tags.get(series.tags)
+                    if series.tagged_in != mapping:  # To look tags up in each flush costs as much as lines.
+                        series.tagged_in, series.constant_tags = mapping, by_tags.get(series.tags)
                     if series.constant_tags is None:
                         continue
                     if series.constant_tags is not naming.constant_tags:
-                        naming = Naming(level, namespace, series.constant_tags)
+                        naming = naming._replace(constant_tags=series.constant_tags)
                 if series.failing:
                     series.write_off_what_is_old()
                 try:
@@ -321,6 +330,13 @@ class Registry:
             self._wants_waits = wanted
             for series in (*self._series.values(), *self._rejected.values()):
                 series.keep_waits(wanted)
+
+
+def checked_registry(registry: object, besides: str = "") -> Registry:
+    """Return `registry` if it is one; raises :class:`InvalidTypeError`, in which `besides` is what else is allowed."""
+    if not isinstance(registry, Registry):
+        raise InvalidTypeError(f"registry: expected a Registry{besides}, got {shown(registry)}")
+    return registry
 
 
 def _checked_unknown(limit: Limit) -> frozenset[str]:

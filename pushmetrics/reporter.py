@@ -14,7 +14,7 @@ from . import clock
 from .errors import ReporterStateError
 from .health import Health
 from .model import Delivery, Sample, Sink
-from .registry import Registry, default_registry
+from .registry import Registry, checked_registry, default_registry
 from .series import BUCKET_SECONDS
 from .settings import UNSET, ReporterSettings, Unset, Worker, reporter_settings
 from .sinks import resolve_sink
@@ -125,7 +125,7 @@ class Reporter:
             worker=worker,
         )
         self._sink = resolve_sink(sink) if self._settings.enabled else None
-        self._registry = registry
+        self._registry = checked_registry(registry)
         self._health = Health(registry)
         self._workers = self._new_workers()
         self._phase = self._new_phase()

@@ -28,7 +28,7 @@ from .errors import (
     QueueFullError,
 )
 from .model import Counters, LimitStatistics, Tags
-from .registry import Registry, default_registry
+from .registry import Registry, checked_registry, default_registry
 from .settings import UNSET, Unset
 from .tags import limit_tags
 
@@ -90,7 +90,7 @@ class MeteredSemaphore(asyncio.BoundedSemaphore):
         self._counters.can_time_out = self._admission_timeout is not None
         self._counters.can_reject = self._max_queue_depth is not None
         if registry is not None:
-            registry.register(self)
+            checked_registry(registry, ", or None").register(self)
 
     # The state, as read-only integers.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from operator import itemgetter, neg
 from typing import NamedTuple
@@ -104,7 +104,7 @@ class Series:
         "lock",
         "members",
         "said_to_fail",
-        "tagged_by",
+        "tagged_in",
         "tags",
     )
 
@@ -118,9 +118,10 @@ class Series:
         self.failing = False
         """Whether the last attempt to sample it raised."""
         self.said_to_fail = False
-        self.tagged_by: Mapping[Tags, Tags] | None = None
         self.constant_tags: Tags | None = None
-        """What `tagged_by` says of it."""
+        """The tags that it gets besides, as the registry has looked them up; None if it is not to be sent yet."""
+        self.tagged_in = 0
+        """In which of the registry's mappings those were looked up, by number."""
         # What its samples are called, and which metrics they have, since the naming or the limits changed.
         self._naming: Naming | None = None
         self._plan = _plan("core", False, False, _NONE)

@@ -118,7 +118,7 @@ def reporter_settings(
             "flush_interval", flush_interval is not None, flush_interval, _flush_interval, DEFAULT_FLUSH_INTERVAL
         ),
         namespace=choose("namespace", namespace is not None, namespace, metric_namespace, DEFAULT_NAMESPACE),
-        level=choose("level", level is not None, level, _level, DEFAULT_LEVEL),
+        level=choose("level", level is not None, level, checked_level, DEFAULT_LEVEL),
         constant_tags=choose(
             "constant_tags", constant_tags is not None, constant_tags, _constant_tags, (), read=_constant_tags_variable
         ),
@@ -225,7 +225,8 @@ def _flush_interval(value: object) -> float:
     return number("flush_interval", value, MIN_FLUSH_INTERVAL, MAX_FLUSH_INTERVAL, what="seconds", text=True)
 
 
-def _level(value: object) -> str:
+def checked_level(value: object) -> str:
+    """Return `value` if it is a level; raises :class:`InvalidValueError` for anything else."""
     if not isinstance(value, str) or value not in LEVELS:
         raise InvalidValueError(f"level: expected one of {', '.join(LEVELS)}, got {shown(value)}")
     return value

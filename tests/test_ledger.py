@@ -13,8 +13,8 @@ from pushmetrics.ledger import MAX_AGE_SECONDS, Ledger
 from pushmetrics.testing import ManualClock, RecordingSink
 
 
-def owed(ledger: Ledger, totals: tuple[int, ...], now: float) -> tuple[int, ...]:
-    return tuple(map(sub, totals, ledger.offer(totals, now, delivered=False)))
+def owed(ledger: Ledger, totals: tuple[int, ...], now: float, *, delivered: bool = False) -> tuple[int, ...]:
+    return tuple(map(sub, totals, ledger.offer(totals, now, delivered)))
 
 
 def test_what_is_not_settled_is_owed_again() -> None:
@@ -45,9 +45,12 @@ def test_a_delivery_ends_the_waiting() -> None:
     ledger = Ledger(1)
     for tick in range(0, 290, 10):
         owed(ledger, (7,), tick)
-    ledger.settle()
-    for tick in range(290, 580, 10):
+    assert owed(ledger, (8,), 290, delivered=True) == (1,)
+    for tick in range(300, 580, 10):
         assert owed(ledger, (8,), tick) == (1,)
+    ledger.settle()
+    for tick in range(580, 870, 10):
+        assert owed(ledger, (9,), tick) == (1,)
 
 
 @given(

@@ -15,7 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pushmetrics import AdmissionTimeoutError, MeteredSemaphore, PushmetricsError, QueueFullError, Registry
+from pushmetrics import AdmissionTimeoutError, MeteredSemaphore, PushmetricsError, QueueFullError, Registry, Reporter
+from pushmetrics.errors import InvalidTypeError
 from pushmetrics.model import Counters, Sample
 from pushmetrics.testing import ManualClock
 
@@ -121,6 +122,64 @@ def test_the_levels_contain_each_other() -> None:
     assert len(names["standard"]) == 13
     assert names["core"] < names["standard"] < names["full"]
     assert limit.limit == 1
+
+
+class Table(dict[tuple[str, ...], tuple[str, ...]]):
+    """A mapping to constant tags that can be referenced weakly."""
+
+
+def test_constant_tags_may_differ_from_series_to_series_and_from_flush_to_flush() -> None:
+    registry = Registry()
+    limits = [limit_of(registry, name=name) for name in ("a", "b")]
+    a, b = (limit.tags for limit in limits)
+
+    def tagged(table: Table) -> list[tuple[str, ...]]:
+        return [sample.descriptor.tags for sample in registry.collect("core", "", table)]
+
+    assert tagged(Table({a: ("x:1",)})) == [(*a, "x:1")]
+    later = Table({a: ("x:1",), b: ("x:2",)})
+    for _ in range(2):
+        assert tagged(later) == [(*a, "x:1"), (*b, "x:2")]
+    assert tagged(Table({b: ()})) == [b]
+
+
+def test_a_collection_keeps_its_constant_tags_whatever_is_collected_meanwhile() -> None:
+    registry = Registry()
+    limits = [limit_of(registry, name=f"name-{number:02}") for number in range(40)]
+    first = registry.collect("core", "", Table(dict.fromkeys(registry.tags(), ("x:1",))))
+
+    found = [next(first)]
+    list(registry.collect("core", "", Table(dict.fromkeys(registry.tags(), ("x:2",)))))
+    found += first
+
+    assert [sample.descriptor.tags for sample in found] == [(*limit.tags, "x:1") for limit in limits]
+
+
+def test_a_table_of_constant_tags_is_not_kept_alive_by_the_series_that_were_in_it() -> None:
+    registry = Registry()
+    tables = []
+    for number in range(3):
+        limit = limit_of(registry, name=f"name-{number}")
+        table = Table(dict.fromkeys(registry.tags(), ()))
+        tables.append(weakref.ref(table))
+        for sample in registry.collect("core", "", table):
+            sample.delivered()
+        del limit, table, sample
+
+    assert [table() is None for table in tables] == [True, True, False]
+
+
+@pytest.mark.parametrize("level", ["all", "", None, 1])
+def test_an_unknown_level_is_refused(level: Any) -> None:
+    with pytest.raises(PushmetricsError, match="level: expected one of core, standard, full, got "):
+        next(Registry().collect(level))
+
+
+@pytest.mark.parametrize("registry", [5, "default", Registry])
+@pytest.mark.parametrize("user", ["semaphore", "reporter"])
+def test_what_is_no_registry_is_refused(registry: Any, user: str) -> None:
+    with pytest.raises(InvalidTypeError, match="registry: expected a Registry"):
+        limit_of(registry) if user == "semaphore" else Reporter(registry=registry)
 
 
 class TestEqualTags:
@@ -230,6 +289,22 @@ class TestPeaks:
             shown = [only(registry)["active_peak"], only(registry)["active_peak"]]
 
         assert shown == [1, 1]
+
+    async def test_a_peak_is_never_below_what_is_now(self) -> None:
+        """Another thread may acquire between the look at the gauges and that at the peaks, which starts them anew."""
+        registry = Registry()
+        limit = limit_of(registry, 1)
+        admit(limit)
+        waiting = asyncio.create_task(limit.acquire())
+        await asyncio.sleep(0)
+        limit.counters.lowest_value, limit.counters.queue_depth_peak = 1, 0
+
+        values = only(registry)
+
+        assert (values["active"], values["active_peak"]) == (1, 1)
+        assert (values["queue_depth"], values["queue_depth_peak"]) == (1, 1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
 
     def test_a_limit_that_came_and_went_between_two_samples_left_its_peak(self) -> None:
         registry = Registry()
@@ -592,6 +667,16 @@ class TestWaits:
 
         assert (first, second, third) == ((1000.0,), (1000.0, 0.0), (0.0,))
 
+    async def test_delivered_ones_have_no_part_in_the_age_of_those_that_follow(self) -> None:
+        registry = Registry()
+        limit = limit_of(registry, 0)
+        collect(registry, "full")
+        with ManualClock() as clock:
+            for _ in range(3):
+                await wait_and_give_up(limit, clock, 1)
+                assert collect(registry, "full")[limit.tags].waits == (1000.0,)
+                await clock.advance(30)
+
     async def test_more_waits_than_fit_are_a_uniform_choice(self) -> None:
         registry = Registry()
         limit = limit_of(registry, 0)
@@ -726,5 +811,5 @@ class Accounting(RuleBasedStateMachine):
         assert +self.arrived == +self.happened
 
 
-TestAccounting = Accounting.TestCase
+TestAccounting = pytest.mark.timeout(300)(Accounting.TestCase)  # To find the shortest way to a fault takes a while.
 TestAccounting.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

@@ -616,6 +616,7 @@ class SemaphoreMachine(RuleBasedStateMachine):
     ids=["lazy", "eager"],
 )
 @pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+@pytest.mark.timeout(300)  # To find the shortest way to a fault takes a while.
 def test_any_interleaving(kind: str, eager: bool) -> None:
     if kind == "uvloop" and uvloop is None:
         missing("uvloop, from PyPI")

@@ -555,6 +555,22 @@ def run_python(code: str, environ: dict[str, str]) -> subprocess.CompletedProces
     )
 
 
+@pytest.mark.parametrize(
+    ("variable", "bad"),
+    [
+        *(("DD_DOGSTATSD_PORT", bad) for bad in ("81x5", SERVICE_LINK)),
+        *(("DD_DOGSTATSD_URL", bad) for bad in ("", "http://x")),
+    ],
+)
+def test_what_was_said_of_a_bad_variable_the_client_does_not_say_again(variable: str, bad: str) -> None:
+    """It reads its variables when it is imported, too."""
+    code = "import logging; logging.basicConfig(); from pushmetrics import DogStatsDSink; DogStatsDSink()"
+
+    (warning,) = run_python(code, {variable: bad}).stderr.splitlines()
+
+    assert warning.startswith(f"WARNING:pushmetrics:{variable} is ignored: ")
+
+
 class TestWhatTheClientReads:
     """The variables behind the type of a line, which the official client reads on our behalf."""
 

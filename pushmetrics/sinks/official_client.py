@@ -97,9 +97,9 @@ def _own_client() -> Any:
 
 
 def _client(arguments: dict[str, Any], unusable: tuple[str, ...]) -> Any:
-    from datadog.dogstatsd.base import DogStatsd
+    with _unset(*unusable), _unsaid("DD_DOGSTATSD_URL", "DD_DOGSTATSD_PORT"):
+        from datadog.dogstatsd.base import DogStatsd
 
-    with _unset(*unusable):
         return DogStatsd(**arguments)
 
 
@@ -124,6 +124,21 @@ def _unusable_external_data() -> tuple[str, ...]:
         shown(given),
     )
     return ("DD_EXTERNAL_ENV",)
+
+
+@contextmanager
+def _unsaid(*variables: str) -> Iterator[None]:
+    """Keep the client from warning of variables, at its import even, of which settings.py has warned already."""
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith(variables)
+
+    client = logging.getLogger("datadog.dogstatsd")
+    client.addFilter(is_news)
+    try:
+        yield
+    finally:
+        client.removeFilter(is_news)
 
 
 @contextmanager

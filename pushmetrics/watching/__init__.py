@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ..errors import InvalidTypeError, shown
 from ..model import Limit
-from ..registry import Registry, default_registry
+from ..registry import Registry, checked_registry, default_registry
 from ..tags import limit_tags
 
 Watched = TypeVar("Watched")
@@ -49,8 +49,7 @@ def watch(
     """
     from .families import CLASSES, reader_of  # Not before they are needed: `import pushmetrics` stays light.
 
-    if not isinstance(registry, Registry):
-        raise InvalidTypeError(f"registry: expected a Registry, got {shown(registry)}")
+    registry = checked_registry(registry)
     series_tags = limit_tags(component, limit_name, server, tags)
     read = reader_of(obj)
     if read is None:
