@@ -6,7 +6,8 @@ import math
 import sys
 from operator import index
 
-from .errors import InvalidTypeError, InvalidValueError, shown
+from .errors import InvalidTypeError, InvalidValueError
+from .redaction import shown
 
 _ENDLESS = sys.float_info.max
 

@@ -6,24 +6,6 @@ that ``except ValueError`` or ``except TimeoutError`` written for the standard l
 
 from __future__ import annotations
 
-from reprlib import Repr
-
-from .redaction import redacted
-
-_SHORTENED = Repr()
-_SHORTENED.maxstring = _SHORTENED.maxlong = _SHORTENED.maxother = 200
-
-
-def shown(value: object) -> str:
-    """Return a bad value as a message quotes it: shortened, without secrets, and whatever its ``repr`` does."""
-    try:
-        if isinstance(value, str):
-            return _SHORTENED.repr(redacted(value))  # First, since what gives a secret away may be cut off.
-        text = _SHORTENED.repr(value)
-        return text if isinstance(value, (int, float)) else redacted(text)
-    except Exception:  # noqa: BLE001 - an integer of too many digits raises, and so may anybody's repr()
-        return f"one of type {type(value).__name__}"
-
 
 class PushmetricsError(Exception):
     """The base of every error that pushmetrics raises on purpose."""

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TypeVar
 
-from .errors import InvalidValueError, PushmetricsError, shown
+from .errors import InvalidValueError, PushmetricsError
 from .live.output import Output
 from .live.stopping import pause, set_by_signals
 from .receiver import Receiver
+from .redaction import shown
 
 T = TypeVar("T")
 

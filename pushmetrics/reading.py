@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 from .catalog import COUNT, DISTRIBUTION, metrics_at
-from .errors import SampleError
+from .errors import InvalidTypeError, InvalidValueError, SampleError
 from .model import Counters, Limit, Tags
+from .redaction import shown
+from .tags import normalize
 
 _WITH_VALUES = tuple(metric for metric in metrics_at("full") if metric.kind is not DISTRIBUTION)
 GAUGES = tuple(metric.name for metric in _WITH_VALUES if metric.kind is not COUNT)
@@ -39,6 +42,24 @@ class Member(weakref.ref[Limit]):
     slots: int  # When the gauges were read.
     tags: Tags
     unknown: frozenset[str]  # The metrics that it can not know.
+
+    @classmethod
+    def of(cls, limit: Limit, when_gone: Callable[[Any], None]) -> Self:
+        """Return what reads `limit` and calls `when_gone` at its end; raises an error if that is not possible."""
+        if not all(isinstance(tag, str) and tag and normalize(tag) == tag for tag in limit.tags):
+            raise InvalidValueError(
+                f"register: the tags of a limit are in Datadog's normal form, as limit_tags() makes them, "
+                f"got {shown(limit.tags)}"
+            )
+        try:
+            member = cls(limit, when_gone)
+        except TypeError:
+            raise InvalidTypeError(f"register: a limit can be referenced weakly, and {shown(limit)} can not") from None
+        member.key = id(limit)
+        member.tags = limit.tags
+        member.counters = limit.counters
+        member.unknown = _checked_unknown(limit)
+        return member
 
     def gauges(self) -> tuple[int, int, int, int]:
         """Return active, available, queue depth and oldest wait; raises what the limit raises."""
@@ -93,11 +114,32 @@ class Member(weakref.ref[Limit]):
             counters.can_reject,
         )
 
+    def begin_anew(self) -> None:
+        """Forget the peaks, in a fork's child; what is in use now is in the next ones.
+
+        The limit is not asked: it may wait for a lock that a thread of the parent held.
+        """
+        counters = self.counters
+        counters.lowest_value, counters.queue_depth_peak = counters.limit, 0
+
     def totals(self, contended_ms: int = 0) -> tuple[int, ...]:
         """Return what the limit has counted, in the order of the counts, with `contended_ms` in its place."""
         totals = [getattr(self.counters, name) for name in _TOTALS]
         totals.insert(CONTENDED, contended_ms)
         return tuple(totals)
+
+
+def _checked_unknown(limit: Limit) -> frozenset[str]:
+    if not hasattr(limit, "unknown"):
+        return frozenset()
+    unknown: object = limit.unknown
+    names = {metric.name for metric in metrics_at("full")}
+    if not isinstance(unknown, (frozenset, set)) or not unknown <= names:
+        raise InvalidValueError(
+            f"register: the attribute unknown of a limit is a set of names of metrics ({', '.join(sorted(names))}), "
+            f"got {shown(unknown)}"
+        )
+    return frozenset(unknown)
 
 
 def read_as_one(members: Iterable[Member], now: float) -> Reading:

@@ -12,19 +12,18 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 from . import clock
-from .catalog import LEVELS, metrics_at
+from .catalog import LEVELS
 from .checks import integer
-from .errors import InvalidTypeError, InvalidValueError, ReporterStateError, shown
+from .errors import InvalidTypeError, ReporterStateError
 from .ledger import MAX_AGE_SECONDS
 from .model import Limit, Naming, Sample, Tags, WatchedState
 from .reading import Member
+from .redaction import shown
 from .series import BUCKET_SECONDS, Series
 from .settings import checked_level
-from .tags import normalize
 
 logger = logging.getLogger("pushmetrics")
 
@@ -94,9 +93,9 @@ class Registry:
             tags = limit.tags
             series = self._find(tags)
             if series is None or id(limit) not in series.members:
-                self._add(self._member(limit))
+                self._add(Member.of(limit, self._gone.append))
 
-    def watch(self, watched: Any, tags: Tags, read: Callable[[Any], WatchedState]) -> None:
+    def register_watched(self, watched: Any, tags: Tags, read: Callable[[Any], WatchedState]) -> None:
         """Report an object that is no limit itself, as `read` says; once more with the same tags does nothing.
 
         This is what :func:`pushmetrics.watch` does with the objects that it knows. Raises what `read` raises.
@@ -106,7 +105,7 @@ class Registry:
         with self._lock:
             self._take_over_gone()
             if tags not in self._watched.get(id(watched), ()):
-                member = WatchedMember.of(watched, tags, read, self._gone.append)
+                member = WatchedMember.watching(watched, tags, read, self._gone.append)
                 self._watched.setdefault(member.key, {})[tags] = member
                 self._add(member)
 
@@ -231,28 +230,10 @@ class Registry:
         series = (*self._series.values(), *self._rejected.values())
         self._series, self._ended, self._rejected = {}, {}, {}
         self._reporter = None
-        now = clock.monotonic()
         for member in [member for one in series for member in one.members.values()]:
-            with suppress(Exception):  # A limit that can not be read is said to be so when it is collected.
-                member.read(now, member.gauges())  # Which starts the peaks anew.
+            member.begin_anew()
             self._add(member)
         self.series_rejected = self.series_collected = self.counts_expired = 0
-
-    def _member(self, limit: Limit) -> Member:
-        if not all(isinstance(tag, str) and tag and normalize(tag) == tag for tag in limit.tags):
-            raise InvalidValueError(
-                f"register: the tags of a limit are in Datadog's normal form, as limit_tags() makes them, "
-                f"got {shown(limit.tags)}"
-            )
-        try:
-            member = Member(limit, self._gone.append)
-        except TypeError:
-            raise InvalidTypeError(f"register: a limit can be referenced weakly, and {shown(limit)} can not") from None
-        member.key = id(limit)
-        member.tags = limit.tags
-        member.counters = limit.counters
-        member.unknown = _checked_unknown(limit)
-        return member
 
     def _add(self, member: Member) -> None:
         (self._find(member.tags) or self._new_series(member.tags)).add(member)
@@ -261,7 +242,7 @@ class Registry:
     def _reported(self, limit: object) -> list[tuple[Series, Member]]:
         """Return what reports an object: one member of a series, several for one that is watched with several tags."""
         tags: Any = self._watched.get(id(limit)) or (getattr(limit, "tags", None),)
-        found = [self._find(one) for one in tags if isinstance(one, tuple)]
+        found = [self._find(one) for one in tags if isinstance(one, tuple) and all(isinstance(tag, str) for tag in one)]
         return [(series, series.members[id(limit)]) for series in found if series and id(limit) in series.members]
 
     def _find(self, tags: Tags) -> Series | None:
@@ -337,19 +318,6 @@ def checked_registry(registry: object, besides: str = "") -> Registry:
     if not isinstance(registry, Registry):
         raise InvalidTypeError(f"registry: expected a Registry{besides}, got {shown(registry)}")
     return registry
-
-
-def _checked_unknown(limit: Limit) -> frozenset[str]:
-    if not hasattr(limit, "unknown"):
-        return frozenset()
-    unknown: object = limit.unknown
-    names = {metric.name for metric in metrics_at("full")}
-    if not isinstance(unknown, (frozenset, set)) or not unknown <= names:
-        raise InvalidValueError(
-            f"register: the attribute unknown of a limit is a set of names of metrics ({', '.join(sorted(names))}), "
-            f"got {shown(unknown)}"
-        )
-    return frozenset(unknown)
 
 
 default_registry = Registry()

@@ -170,6 +170,7 @@ class Series:
     def remove(self, member: Member) -> None:
         """Take over what a limit counted that is gone, or that is not to be reported any more."""
         del self.members[member.key]
+        self._parting = _NONE
         self._choose_only()
         counters = member.counters
         now = clock.monotonic()

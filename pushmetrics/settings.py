@@ -14,8 +14,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from .catalog import LEVELS
 from .checks import integer, number
-from .errors import InvalidTypeError, InvalidValueError, PushmetricsError, shown
+from .errors import InvalidTypeError, InvalidValueError, PushmetricsError
 from .model import Tags
+from .redaction import shown
 from .tags import constant_tag, metric_namespace
 
 logger = logging.getLogger("pushmetrics")

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from .errors import InvalidTypeError, InvalidValueError, shown
+from .errors import InvalidTypeError, InvalidValueError
 from .model import Tags
+from .redaction import shown
 
 MAX_TAG_LENGTH = 200
 MAX_LIMIT_TAGS = 5

@@ -32,7 +32,7 @@ class WatchedMember(Member):
     _state_of: Callable[[Any], WatchedState]
 
     @classmethod
-    def of(
+    def watching(
         cls,
         watched: object,
         tags: Tags,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pushmetrics import MeteredSemaphore, PushmetricsError, Registry, Reporter
-from pushmetrics.errors import shown
+from pushmetrics.redaction import shown
 
 ENDLESS = -(10**5000)
 """More digits than Python turns into text (sys.get_int_max_str_digits)."""

@@ -343,3 +343,30 @@ async def test_a_fork_while_another_thread_holds_the_registry() -> None:
     )
 
     assert printed == "done\n"
+
+
+async def test_a_limit_whose_lock_is_held_at_the_fork_does_not_hold_the_child() -> None:
+    await run(
+        """
+        import threading
+        from pushmetrics.model import Counters
+
+        class Locked:
+            tags, counters, lock = ("component:locked",), Counters(1), threading.Lock()
+
+            def gauges(self):
+                with self.lock:
+                    return 1, 0, 0, 0
+
+        locked = Locked()
+        default_registry.register(locked)
+        with locked.lock:
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0)
+            os.waitpid(pid, 0)
+        (sample,) = [one for one in default_registry.collect() if one.descriptor.tags == locked.tags]
+        assert sample.value("active_peak") == 1
+        """,
+        "",
+    )

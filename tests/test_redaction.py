@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from pushmetrics.errors import shown
-from pushmetrics.redaction import redacted
+from pushmetrics.redaction import redacted, shown
 
 KEY = "0123456789abcdef0123456789abcdef"
 
@@ -26,21 +27,30 @@ def test_secrets_are_hidden_and_their_place_is_not(text: str, instead: str) -> N
     assert redacted(instead) == instead
 
 
-@pytest.mark.parametrize("text", ["udp://agent:8125", "unix:///run/dsd.socket", "team:search", "@slack", "7"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("udp://agent:8125", "unix:///run/dsd.socket", "team:search", "@slack", "7", "me@x", "/var/run/a@b/socket"),
+        *("max_tokens=100", "monkey:banana", "9" * 40),
+    ],
+)
 def test_what_is_no_secret_stays(text: str) -> None:
     assert redacted(text) == text
 
 
 def test_a_secret_is_hidden_before_the_text_is_cut() -> None:
-    assert "hunter2" not in shown("udp://hunter2" + "x" * 1000 + "@agent" + "y" * 1000)
+    address = "udp://me:" + "hunter2" * 50 + "@agent" + "y" * 1000
+    for value in (address, [address], {"url": address}, {address: 1}, address.encode(), Path(address)):
+        assert "hunter2" not in shown(value)
 
 
 def test_values_other_than_text_are_looked_through_and_numbers_are_not() -> None:
     assert shown([f"host:{KEY}", b"me:hunter2@agent"]) == "['host:***', b'***@agent']"
-    assert shown(10**25) == str(10**25)
+    assert shown({"api_key": "hunter2"}) == "{'api_key': '***'}"
+    assert shown([10**25]) == f"[{10**25}]"
 
 
-@pytest.mark.parametrize("part", ["x", "@", "://", "key", "key=", " ", "a1", "://x@"])
+@pytest.mark.parametrize("part", ["x", "@", ":", "://", "key", "key=", " ", "1", "a1", "a:", "://x@"])
 def test_much_text_takes_no_more_than_its_share(part: str) -> None:
     """What was given may be user input: in a few seconds a quadratic search would not get through a tenth of it."""
     assert redacted(part * 300_000 + "@" + part * 300_000)

@@ -7,6 +7,7 @@ import gc
 import threading
 import weakref
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pushmetrics import AdmissionTimeoutError, MeteredSemaphore, PushmetricsError, QueueFullError, Registry, Reporter
 from pushmetrics.errors import InvalidTypeError
 from pushmetrics.model import Counters, Sample
+from pushmetrics.tags import limit_tags
 from pushmetrics.testing import ManualClock
 
 
@@ -180,6 +182,37 @@ def test_an_unknown_level_is_refused(level: Any) -> None:
 def test_what_is_no_registry_is_refused(registry: Any, user: str) -> None:
     with pytest.raises(InvalidTypeError, match="registry: expected a Registry"):
         limit_of(registry) if user == "semaphore" else Reporter(registry=registry)
+
+
+class Unmetered:
+    """A limit that does not know how many were admitted."""
+
+    unknown = frozenset({"admissions_total"})
+
+    def __init__(self) -> None:
+        self.tags = limit_tags("server", "requests")
+        self.counters = Counters(1)
+
+    def gauges(self) -> tuple[int, int, int, int]:
+        return 0, 1, 0, 0
+
+
+def test_what_is_owed_is_sent_each_time_that_one_comes_who_does_not_know_it() -> None:
+    registry = Registry()
+    limit, other = limit_of(registry, 100), Unmetered()
+    for _ in range(2):
+        admit(limit)
+        registry.register(other)
+        assert only(registry)["admissions_total"] == 1
+        registry.unregister(other)
+        assert only(registry)["admissions_total"] == 0
+
+
+def test_nothing_that_is_not_registered_is_in_a_registry() -> None:
+    registry = Registry()
+    for thing in (None, 5, SimpleNamespace(tags=([],)), SimpleNamespace(tags="a:b"), SimpleNamespace(tags=(1,))):
+        registry.unregister(thing)
+        assert thing not in registry
 
 
 class TestEqualTags:

@@ -26,7 +26,8 @@ from pushmetrics import (
     QueueFullError,
     Registry,
 )
-from pushmetrics.errors import ForeignThreadError, OverReleaseError, shown
+from pushmetrics.errors import ForeignThreadError, OverReleaseError
+from pushmetrics.redaction import shown
 from pushmetrics.testing import ManualClock
 
 try:

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushmetrics import DogStatsDSink, MemorySink, Registry, Reporter
-from pushmetrics.errors import InvalidTypeError, InvalidValueError, shown
+from pushmetrics.errors import InvalidTypeError, InvalidValueError
+from pushmetrics.redaction import shown
 from pushmetrics.settings import UNSET, Address, Unset, parse_address, reporter_settings, sink_address
 from pushmetrics.sinks.official_client import LineSuffix
 

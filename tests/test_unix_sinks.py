@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 import struct
@@ -455,3 +456,54 @@ def test_where_there_are_no_unix_sockets_that_is_said(monkeypatch: pytest.Monkey
     monkeypatch.delattr(socket, "AF_UNIX")
     with pytest.raises(PushmetricsError, match="this platform has no Unix sockets; use udp://host:port"):
         DogStatsDSink("unix:///run/dsd.socket")
+
+
+class TestAPushThatItsLoopLeftBehind:
+    """The loop was closed, or does not run any more, while the push waited for its receiver."""
+
+    @staticmethod
+    def leave_behind(sink: DogStatsDSink, registry: Registry) -> asyncio.Task[Any]:
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(sink.push(registry.collect("core")))
+        loop.run_until_complete(asyncio.sleep(0.05))
+        assert not task.done()
+        loop.close()
+        # What a loop that was closed leaves is no fault of ours.
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own.
+        return task
+
+    def test_does_not_spoil_the_frame_of_the_next_one(self, path: Path) -> None:
+        registries = Registry(5000), Registry()
+        everything = [admitted(registries[0], 3000), admitted(registries[1], 3)]
+        with Reader(path, socket.SOCK_STREAM) as reader:
+            sink = DogStatsDSink(f"unixstream://{path}")
+            left_behind = self.leave_behind(sink, registries[0])
+            first, _ = reader.socket.accept()
+            delivery = asyncio.run(sink.push(registries[1].collect("core", "next")))
+            asyncio.run(sink.aclose())
+            (frame,) = accept_and_read(reader)
+            first.close()
+
+        assert delivery.datagrams == 1
+        assert len(parse(frame)[0]) == 5 * len(everything[1])
+        del left_behind
+
+    def test_does_not_close_the_socket_of_the_next_one(self, path: Path) -> None:
+        registries = Registry(), Registry()
+        everything = [admitted(registry, 200) for registry in registries]
+        with Reader(path) as reader:
+            sink = DogStatsDSink(f"unix://{path}", max_datagram_bytes=512)
+            left_behind = [self.leave_behind(sink, registries[0])]
+
+            async def push() -> None:
+                pushing = asyncio.create_task(sink.push(registries[1].collect("core", "next")))
+                await asyncio.sleep(0.01)  # It waits for the receiver, too.
+                left_behind.clear()
+                gc.collect()
+                while reader.datagrams() or not pushing.done():  # noqa: ASYNC110 - a socket of ours sets no event
+                    await asyncio.sleep(0)
+                assert (await pushing).failures == {}
+
+            asyncio.run(push())
+            asyncio.run(sink.aclose())
+        assert len(everything) == 2

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from ..redaction import shown
+
 Command = Callable[..., Any]
 
 
@@ -49,7 +51,7 @@ class Pair(click.types.StringParamType):
         """Return the name and the value."""
         name, equals, text = str(value).partition("=")
         if not (name and equals and text):
-            self.fail(f"expected NAME=VALUE, such as env=prod, got {value!r}", param, ctx)
+            self.fail(f"expected NAME=VALUE, such as env=prod, got {shown(value)}", param, ctx)
         return name, text
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from ..errors import InvalidValueError, shown
-from ..redaction import HIDDEN
+from ..errors import InvalidValueError
+from ..redaction import HIDDEN, shown
 
 DEFAULT_SITE = "datadoghq.com"
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import InvalidTypeError, InvalidValueError, QueryError, shown
+from ..errors import InvalidTypeError, InvalidValueError, QueryError
 from ..query import Group, Lines, Source, Span, evaluate, evaluate_monitor, parse, parse_monitor, reduce
 from ..query.expressions import UNIT_SECONDS
+from ..redaction import shown
 from .templates import Body
 
 State = Literal["Alert", "Warn", "OK", "No Data"]

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..catalog import HEALTH_METRICS, HEALTH_NAMESPACE, LEVELS, metrics_at
-from ..errors import InvalidValueError, shown
+from ..errors import InvalidValueError
 from ..query import metrics_of, parse, parse_monitor
+from ..redaction import shown
 from ..settings import DEFAULT_NAMESPACE
 from ..tags import metric_namespace
 from .templates import Body, Template

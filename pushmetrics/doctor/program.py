@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..errors import InvalidValueError
 from ..model import Sample
+from ..redaction import shown
 from ..registry import Registry, default_registry
 from .finding import Finding
 from .logged import warnings_taken
@@ -62,7 +63,7 @@ def load_registry(module: str) -> Registry:
     """Import what `module` names and return its registry; raises InvalidValueError when there is none."""
     path, colon, name = module.partition(":")
     if not path or (colon and not name):
-        raise InvalidValueError(f"--module: expected module or module:registry, got {module!r}.")
+        raise InvalidValueError(f"--module: expected module or module:registry, got {shown(module)}.")
     found = _imported(path)
     try:
         registry = reduce(getattr, name.split("."), found) if name else default_registry

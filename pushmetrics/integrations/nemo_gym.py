@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from ..errors import shown
+from ..redaction import shown
 from .adoption import adopt
 from .reporting import Reporting
 

@@ -18,8 +18,9 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from ..checks import integer, number
-from ..errors import InvalidTypeError, InvalidValueError, shown
+from ..errors import InvalidTypeError, InvalidValueError
 from ..model import Tags
+from ..redaction import shown
 from .aggregate import Aggregator
 from .distribution import Distribution
 from .history import Frame, Point, Series

@@ -13,7 +13,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from ..checks import integer
-from ..errors import InvalidTypeError, InvalidValueError, shown
+from ..errors import InvalidTypeError, InvalidValueError
+from ..redaction import shown
 
 RECEIVE_BUFFER_BYTES = 4 << 20
 """What is asked for as a receive buffer; Linux gives net.core.rmem_max at the most (212,992 by default)."""

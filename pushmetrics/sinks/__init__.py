@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import InvalidTypeError, shown
+from ..errors import InvalidTypeError
 from ..model import Sink
+from ..redaction import shown
 from .console import ConsoleSink
 from .dogstatsd_sink import DogStatsDSink
 from .memory import MemorySink

@@ -77,25 +77,29 @@ class DogStatsDSink:
                 await asyncio.wait([before])
             else:  # A future of another loop can not be waited for here.
                 await asyncio.sleep(PAUSE_SECONDS)
+        transport = self._transport
         try:
-            return await self._push(samples)
+            return await self._push(transport, samples)
         finally:
-            self._end(ended)
+            self._end(ended, transport)
 
     def _begin(self, ended: asyncio.Future[None]) -> asyncio.Future[None] | None:
         """Let this push be the one that is under way, or return the end of that which is."""
         with self._lock:
             if self._is_under_way():
                 return self._under_way
+            if self._under_way is not None:  # Left behind, perhaps in the middle of a frame.
+                self._transport = _transport(self.address)
             self._under_way, self._closed = ended, False
             return None
 
-    def _end(self, ended: asyncio.Future[None]) -> None:
+    def _end(self, ended: asyncio.Future[None], transport: Transport) -> None:
         with self._lock:
-            if self._under_way is ended:
+            was_left_behind = self._under_way is not ended
+            if not was_left_behind:
                 self._under_way = None
-                if self._closed:
-                    self._transport.close()
+            if was_left_behind or self._closed:
+                transport.close()
         if not ended.get_loop().is_closed():
             ended.set_result(None)
 
@@ -111,22 +115,21 @@ class DogStatsDSink:
             self._transport.close()
             self._transport = _transport(self.address)
 
-    async def _push(self, samples: Iterator[Sample]) -> Delivery:
-        flush = _Flush(self._transport)
+    async def _push(self, transport: Transport, samples: Iterator[Sample]) -> Delivery:
+        flush = _Flush(transport)
         try:
-            await self._transport.open()
+            await transport.open()
             await flush.send(pack(self._filled(samples), self._max_bytes), self._max_bytes)
         except OSError as error:
             flush.failures[_reason(error)] += 1
-            self._transport.close()
+            transport.close()
         except BaseException:  # Cancelled, perhaps in the middle of a frame.
-            self._transport.close()
+            transport.close()
             raise
         return Delivery(flush.datagrams, flush.bytes, dict(flush.failures))
 
     async def aclose(self) -> None:
         """Close the socket, or let a push that is under way do so at its end."""
-        self._begin_anew_after_fork()
         with self._lock:
             self._closed = True
             if not self._is_under_way():

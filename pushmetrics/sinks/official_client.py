@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import InvalidValueError, PushmetricsError, shown
+from ..errors import InvalidValueError, PushmetricsError
 from ..model import Tags
+from ..redaction import shown
 from ..tags import constant_tag, normalize
 
 logger = logging.getLogger("pushmetrics")

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from ..errors import InvalidTypeError, shown
+from ..errors import InvalidTypeError
 from ..model import Limit
+from ..redaction import shown
 from ..registry import Registry, checked_registry, default_registry
 from ..tags import limit_tags
 
@@ -60,7 +61,9 @@ def watch(
     if isinstance(obj, Limit):
         raise InvalidTypeError(f"watch: {shown(obj)} reports itself; give it to registry.register()")
     try:
-        registry.watch(obj, series_tags, read)
+        registry.register_watched(obj, series_tags, read)
+    except InvalidTypeError as error:
+        raise InvalidTypeError(f"watch: {shown(obj)} can not be watched: {error}") from None
     except Exception as error:
         raise InvalidTypeError(
             f"watch: {shown(obj)} can not be read ({type(error).__name__}: {error}); it may be of a version that is "

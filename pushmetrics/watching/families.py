@@ -19,29 +19,28 @@ from . import (
 
 Reader = Callable[[Any], WatchedState]
 
-_READERS: dict[tuple[str, str], Reader] = {
-    ("asyncio", "BoundedSemaphore"): asyncio_semaphores.read_bounded,
-    ("asyncio", "Semaphore"): asyncio_semaphores.read,
-    ("anyio", "CapacityLimiter"): anyio_limiters.read_capacity_limiter,
-    ("anyio", "Semaphore"): anyio_limiters.read_semaphore,
-    ("aiohttp", "BaseConnector"): aiohttp_connectors.read,
-    ("httpx", "AsyncClient"): httpx_pools.read_client,
-    ("httpx", "AsyncHTTPTransport"): httpx_pools.read_transport,
-    ("httpcore", "AsyncConnectionPool"): httpx_pools.read_pool,
-    ("concurrent", "ThreadPoolExecutor"): thread_pools.read,
-    ("sqlalchemy", "QueuePool"): sqlalchemy_pools.read_pool,
-    ("sqlalchemy", "Engine"): sqlalchemy_pools.read_engine,
-    ("sqlalchemy", "AsyncEngine"): sqlalchemy_pools.read_engine,
-    ("psycopg_pool", "AsyncConnectionPool"): psycopg_pools.read,
-    ("asyncpg", "Pool"): asyncpg_pools.read,
+_FAMILIES: dict[str, tuple[str, str, Reader]] = {
+    "asyncio.BoundedSemaphore": ("asyncio", "BoundedSemaphore", asyncio_semaphores.read_bounded),
+    "asyncio.Semaphore": ("asyncio", "Semaphore", asyncio_semaphores.read),
+    "anyio.CapacityLimiter": ("anyio", "CapacityLimiter", anyio_limiters.read_capacity_limiter),
+    "anyio.Semaphore": ("anyio", "Semaphore", anyio_limiters.read_semaphore),
+    "aiohttp.TCPConnector": ("aiohttp", "BaseConnector", aiohttp_connectors.read),
+    "httpx.AsyncClient": ("httpx", "AsyncClient", httpx_pools.read_client),
+    "httpx.AsyncHTTPTransport": ("httpx", "AsyncHTTPTransport", httpx_pools.read_transport),
+    "httpcore.AsyncConnectionPool": ("httpcore", "AsyncConnectionPool", httpx_pools.read_pool),
+    "concurrent.futures.ThreadPoolExecutor": ("concurrent", "ThreadPoolExecutor", thread_pools.read),
+    "sqlalchemy.QueuePool": ("sqlalchemy", "QueuePool", sqlalchemy_pools.read_pool),
+    "sqlalchemy.Engine": ("sqlalchemy", "Engine", sqlalchemy_pools.read_engine),
+    "sqlalchemy.AsyncEngine": ("sqlalchemy", "AsyncEngine", sqlalchemy_pools.read_engine),
+    "psycopg_pool.AsyncConnectionPool": ("psycopg_pool", "AsyncConnectionPool", psycopg_pools.read),
+    "asyncpg.Pool": ("asyncpg", "Pool", asyncpg_pools.read),
 }
-"""By package and name of a class, which need not be where it is imported from: libraries move theirs about."""
+"""By what their users call them: package and name of a class, which need not be where it is imported from, since
+libraries move theirs about; and what reads it."""
 
-CLASSES = tuple(
-    f"{package}.{name}".replace("concurrent.", "concurrent.futures.").replace("BaseConnector", "TCPConnector")
-    for package, name in _READERS
-)
-"""As their users call them."""
+CLASSES = tuple(_FAMILIES)
+
+_READERS = {(package, name): read for package, name, read in _FAMILIES.values()}
 
 
 def reader_of(limiter: object) -> Reader | None:

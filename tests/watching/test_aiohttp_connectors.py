@@ -24,7 +24,7 @@ async def test_connections_in_use_and_requests_that_wait(slow_server: Any) -> No
         idle = only(registry)
 
     assert full == {"limit": 2, "active": 2, "available": 0, "queue_depth": 3}
-    assert cancelled_just_now["queue_depth"] in {2, 3}, "its task has not run yet"
+    assert cancelled_just_now["queue_depth"] == 2, "though its task has not run yet"
     assert idle == {"limit": 2, "active": 0, "available": 2, "queue_depth": 0}
     assert slow_server.requests == 4
 

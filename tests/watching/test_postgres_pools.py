@@ -54,6 +54,25 @@ async def test_a_pool_of_asyncpg_is_kept_until_it_is_unregistered(database: str)
     assert collect(registry) == {}
 
 
+async def test_a_pool_of_psycopg_that_is_not_open_has_no_connections(database: str) -> None:
+    pool = psycopg_pool.AsyncConnectionPool(database, min_size=2, max_size=3, open=False)
+    registry = watching(pool)
+
+    assert only(registry) == {"limit": 3, "active": 0, "available": 3, "queue_depth": 0}
+
+
+async def test_a_pool_of_psycopg_that_keeps_no_connection(database: str) -> None:
+    async with psycopg_pool.AsyncNullConnectionPool(
+        f"{database}?sslmode=disable&gssencmode=disable", max_size=0, open=False
+    ) as pool:
+        registry = watching(pool)
+        connection = await pool.getconn()
+        used = only(registry)
+        await pool.putconn(connection)
+
+    assert used == {"active": 1, "queue_depth": 0}
+
+
 async def test_psycopg(database: str) -> None:
     async with psycopg_pool.AsyncConnectionPool(
         f"{database}?sslmode=disable&gssencmode=disable", min_size=2, max_size=2, open=False
