@@ -241,5 +241,8 @@ class Limit(Protocol):
         ...
 
     def gauges(self) -> tuple[int, int, int, int]:
-        """Return the slots in use, the free slots, the waiters, and the age of the oldest waiter in ms."""
+        """Return the slots in use, the free slots, the waiters, and the age of the oldest waiter in ms.
+
+        Called while every registry is locked, so it waits for nothing.
+        """
         ...

@@ -61,6 +61,9 @@ class Member(weakref.ref[Limit]):
         member.unknown = _checked_unknown(limit)
         return member
 
+    def look(self) -> None:
+        """Ask what can not be asked while the registry is locked; nothing of one of our own."""
+
     def gauges(self) -> tuple[int, int, int, int]:
         """Return active, available, queue depth and oldest wait; raises what the limit raises."""
         limit = self()

@@ -6,12 +6,14 @@ that nobody uses any more is not kept alive by its metrics.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from . import clock
@@ -75,6 +77,9 @@ class Registry:
         # Limits that have gone. The garbage collector may call back anywhere, also while the lock is held: so that
         # callback only appends, and the next caller takes over what they counted.
         self._gone: deque[Member] = deque()
+        # Those that have come while others were read.
+        self._coming: deque[Member] = deque()
+        self._is_reading = False
         self._reporter: Any = None
         _registries.add(self)
 
@@ -89,11 +94,11 @@ class Registry:
                 f"got {shown(limit)}"
             )
         with self._lock:
-            self._take_over_gone()
+            self._catch_up()
             tags = limit.tags
             series = self._find(tags)
             if series is None or id(limit) not in series.members:
-                self._add(Member.of(limit, self._gone.append))
+                self._add_in_turn(Member.of(limit, self._gone.append))
 
     def register_watched(self, watched: Any, tags: Tags, read: Callable[[Any], WatchedState]) -> None:
         """Report an object that is no limit itself, as `read` says; once more with the same tags does nothing.
@@ -102,12 +107,12 @@ class Registry:
         """
         from .watched import WatchedMember  # Not before it is needed: `import pushmetrics` stays light.
 
+        member = WatchedMember.watching(watched, tags, read, self._gone.append)
         with self._lock:
-            self._take_over_gone()
-            if tags not in self._watched.get(id(watched), ()):
-                member = WatchedMember.watching(watched, tags, read, self._gone.append)
+            self._catch_up()
+            if tags not in self._watched.get(member.key, ()):
                 self._watched.setdefault(member.key, {})[tags] = member
-                self._add(member)
+                self._add_in_turn(member)
 
     def unregister(self, limit: object) -> None:
         """Stop reporting `limit`: what it has counted is sent, and its series ends unless others share its tags.
@@ -115,15 +120,17 @@ class Registry:
         `limit` may also be an object that was given to :func:`pushmetrics.watch`, which then ends under all tags with
         which it was. Does nothing for anything that is not registered.
         """
+        tags = _tags_of(limit)
         with self._lock:
-            self._take_over_gone()
-            for series, member in self._reported(limit):
-                self._remove(series, member)
+            self._catch_up()
+            self._gone.extend(member for _, member in self._reported(limit, tags))
+            self._catch_up()
 
     def __contains__(self, limit: object) -> bool:
+        tags = _tags_of(limit)
         with self._lock:
-            self._take_over_gone()
-            return any(series.tags in self._series for series, _ in self._reported(limit))
+            self._catch_up()
+            return any(series.tags in self._series for series, _ in self._reported(limit, tags))
 
     def __bool__(self) -> bool:
         return True  # An empty one is a registry, too: `registry or Registry()` shall not replace it.
@@ -131,7 +138,7 @@ class Registry:
     def __len__(self) -> int:
         """Return the number of series that are reported, those with a last sample still to deliver included."""
         with self._lock:
-            self._take_over_gone()
+            self._catch_up()
             return sum(not series.finished for series in self._series.values())
 
     def tags(self) -> list[Tags]:
@@ -157,7 +164,7 @@ class Registry:
         naming = Naming(level, namespace, () if isinstance(constant_tags, Mapping) else constant_tags)
         with self._lock:
             self._keep_waits(LEVELS.index(checked_level(level)) == len(LEVELS) - 1)
-            self._take_over_gone()
+            self._catch_up()
             self._forget_old()
             all_series = list(self._series.values())
             self.series_collected = 0
@@ -166,13 +173,17 @@ class Registry:
                 self._mappings += 1
             mapping = self._mappings
         for first in range(0, len(all_series), SERIES_AT_A_TIME):
-            yield from self._samples(all_series[first : first + SERIES_AT_A_TIME], naming, by_tags, mapping)
+            some_series = all_series[first : first + SERIES_AT_A_TIME]
+            if self._watched:  # Before the lock is held: what is asked is not ours, and may wait for whatever it likes.
+                for member in [member for series in some_series for member in list(series.members.values())]:
+                    member.look()
+            yield from self._samples(some_series, naming, by_tags, mapping)
 
     def _samples(
         self, some_series: list[Series], naming: Naming, by_tags: Mapping[Tags, Tags] | None, mapping: int
     ) -> list[Sample]:
         samples: list[Sample] = []
-        with self._lock:
+        with self._lock, self._reading():
             now = clock.monotonic()
             bucket = int(clock.wall() // BUCKET_SECONDS)
             for series in some_series:
@@ -189,14 +200,9 @@ class Registry:
                     series.write_off_what_is_old()
                 try:
                     samples.append(series.sample(naming, now, bucket))
-                except Exception:
-                    if not series.said_to_fail:
-                        series.said_to_fail = True
-                        logger.warning(
-                            "Can not read the limit %s, so it is not reported. This is said once.",
-                            " ".join(series.tags),
-                            exc_info=True,
-                        )
+                except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is said; a
+                    # limit may ask a future that was cancelled
+                    _say_that_it_fails(series, error)
                     series.failing = True
                     continue
                 series.failing = False
@@ -226,7 +232,7 @@ class Registry:
 
     def _begin_anew(self) -> None:
         """Register each limit anew, in a fork's child: what was counted so far is the parent's to send."""
-        self._take_over_gone()
+        self._catch_up()
         series = (*self._series.values(), *self._rejected.values())
         self._series, self._ended, self._rejected = {}, {}, {}
         self._reporter = None
@@ -235,14 +241,28 @@ class Registry:
             self._add(member)
         self.series_rejected = self.series_collected = self.counts_expired = 0
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Let limits neither come nor go while others are read: the garbage collector may call anybody then."""
+        self._is_reading = True
+        try:
+            yield
+        finally:
+            self._is_reading = False
+
+    def _add_in_turn(self, member: Member) -> None:
+        if self._is_reading:
+            self._coming.append(member)
+        else:
+            self._add(member)
+
     def _add(self, member: Member) -> None:
         (self._find(member.tags) or self._new_series(member.tags)).add(member)
         self._ended.pop(member.tags, None)
 
-    def _reported(self, limit: object) -> list[tuple[Series, Member]]:
+    def _reported(self, limit: object, tags: Tags) -> list[tuple[Series, Member]]:
         """Return what reports an object: one member of a series, several for one that is watched with several tags."""
-        tags: Any = self._watched.get(id(limit)) or (getattr(limit, "tags", None),)
-        found = [self._find(one) for one in tags if isinstance(one, tuple) and all(isinstance(tag, str) for tag in one)]
+        found = [self._find(one) for one in self._watched.get(id(limit)) or (tags,)]
         return [(series, series.members[id(limit)]) for series in found if series and id(limit) in series.members]
 
     def _find(self, tags: Tags) -> Series | None:
@@ -272,7 +292,15 @@ class Registry:
                 " ".join(series.tags),
             )
 
-    def _take_over_gone(self) -> None:
+    def _catch_up(self) -> None:
+        """Take over the limits that have come or gone meanwhile."""
+        if self._is_reading:
+            return
+        while self._coming:
+            member = self._coming.popleft()
+            series = self._find(member.tags)
+            if series is None or member.key not in series.members:
+                self._add(member)
         while self._gone:
             member = self._gone.popleft()
             series = self._find(member.tags)
@@ -311,6 +339,26 @@ class Registry:
             self._wants_waits = wanted
             for series in (*self._series.values(), *self._rejected.values()):
                 series.keep_waits(wanted)
+
+
+def _say_that_it_fails(series: Series, error: BaseException) -> None:
+    if not series.said_to_fail:
+        series.said_to_fail = True
+        logger.warning(
+            "Can not read the limit %s, so it is not reported. This is said once.",
+            " ".join(series.tags),
+            exc_info=error,
+        )
+
+
+def _tags_of(limit: object) -> Tags:
+    """Return the tags of a limit, those of none for anything else, whatever it is."""
+    try:
+        tags = getattr(limit, "tags", ())
+        hash(tags)
+    except Exception:  # noqa: BLE001 - it may be of anybody's making
+        return ()
+    return tags if isinstance(tags, tuple) else ()
 
 
 def checked_registry(registry: object, besides: str = "") -> Registry:

@@ -241,12 +241,21 @@ def _constant_tags(value: object) -> Tags:
 
 def _constant_tags_variable(value: str) -> Tags:
     tags = []
+    dropped = []
     for part in filter(None, (part.strip() for part in value.split(","))):
         try:
             tags.append(constant_tag(part))
         except PushmetricsError as error:  # The others stay.
-            logger.warning("PUSHMETRICS_CONSTANT_TAGS: a tag is dropped: %s.", error)
+            dropped.append(error)
+    warn_of_dropped_tags("PUSHMETRICS_CONSTANT_TAGS", dropped)
     return tuple(dict.fromkeys(tags))
+
+
+def warn_of_dropped_tags(variable: str, errors: list[PushmetricsError]) -> None:
+    """Say once which tags of a variable are dropped, and why; nothing if there are none."""
+    if errors:
+        more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+        logger.warning("%s: a tag is dropped: %s%s.", variable, errors[0], more)
 
 
 def _worker(value: object) -> Worker:

@@ -64,7 +64,7 @@ def limit_tags(
     if len(extra) > MAX_LIMIT_TAGS:
         raise InvalidValueError(
             f"tags: a limit has at most {MAX_LIMIT_TAGS} tags beside component, limit_name and server, "
-            f"got {len(extra)}: {', '.join(extra)}; each distinct value is a series that is billed"
+            f"got {len(extra)}: {shown(extra)}; each distinct value is a series that is billed"
         )
     return (*named, *extra)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -26,20 +27,22 @@ class _Kept:
 class WatchedMember(Member):
     """An object that somebody else made, and how to read it. What it knows may change from one reading to the next."""
 
-    __slots__ = ("_kept", "_state_of")
+    __slots__ = ("_kept", "_read", "_state")
 
     _kept: _Kept | None
-    _state_of: Callable[[Any], WatchedState]
+    _read: Callable[[Any], WatchedState]
+    _state: WatchedState | BaseException
+    """What it said of itself when it was last asked, or what it raised."""
 
     @classmethod
     def watching(
         cls,
         watched: object,
         tags: Tags,
-        state_of: Callable[[Any], WatchedState],
+        read: Callable[[Any], WatchedState],
         when_gone: Callable[[Any], None],
     ) -> WatchedMember:
-        """Return what reports `watched` with these tags, once it could be read; raises what `state_of` raises."""
+        """Return what reports `watched` with these tags, once it could be read; raises what `read` raises."""
         kept = None
         try:
             member = cls(watched, when_gone)  # type: ignore[arg-type]  # It is no limit.
@@ -47,22 +50,34 @@ class WatchedMember(Member):
             kept = _Kept(watched)
             member = cls(kept, when_gone)  # type: ignore[arg-type]  # It is no limit.
         member._kept = kept
-        member._state_of = state_of
+        member._read = read
         member.key = id(watched)
         member.tags = tags
         member.counters = Counters(0)
+        member.look()
         member.gauges()
         return member
+
+    def look(self) -> None:
+        """Ask the object, whose code is not ours: it may wait for a lock whose owner waits for the registry's."""
+        watched: object = self()
+        if watched is None:
+            return
+        try:
+            self._state = self._read(self._kept.watched if self._kept is not None else watched)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - raised where the gauges are asked for
+            self._state = error
 
     def gauges(self) -> tuple[int, int, int, int]:
         """Return the gauges, 0 in place of an unknown one, and take over the limit and what is unknown."""
         counters = self.counters
-        watched: object = self()
-        if watched is None:  # All slots are free now; how many that is, is known if the limit is.
+        if self() is None:  # All slots are free now; how many that is, is known if the limit is.
             if "limit" in self.unknown:
                 self.unknown |= {"available"}
             return 0, counters.limit, 0, 0
-        state = self._state_of(self._kept.watched if self._kept is not None else watched)
+        state = self._state
+        if isinstance(state, BaseException):
+            raise state
         known = {name: value for name, value in zip(state._fields, state, strict=True) if value is not None}
         if any(isinstance(value, bool) or not isinstance(value, int) or value < 0 for value in known.values()):
             raise SampleError(f"what a limiter says of itself is integers of at least 0, got {state}")

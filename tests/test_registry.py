@@ -208,6 +208,45 @@ def test_what_is_owed_is_sent_each_time_that_one_comes_who_does_not_know_it() ->
         assert only(registry)["admissions_total"] == 0
 
 
+@pytest.mark.parametrize("change", ["unregister", "register"])
+def test_a_limit_that_comes_or_goes_while_it_is_read_is_counted_once(change: str) -> None:
+    """The garbage collector may end anything at any time, whose end may unregister anything."""
+    registry = Registry()
+    limit, other = limit_of(registry, 9), limit_of(registry, 9)
+    for _ in range(5):
+        admit(limit)
+        admit(other)
+    only(registry)
+    if change == "register":
+        registry.unregister(other)
+        only(registry)
+
+    class Eventful:
+        tags, counters = ("component:eventful",), Counters(1)
+
+        def gauges(self) -> tuple[int, int, int, int]:
+            getattr(registry, change)(other)
+            return 0, 1, 0, 0
+
+    eventful, same = Eventful(), Unmetered()
+    same.gauges = eventful.gauges  # type: ignore[method-assign]  # It is read between the two others' readings.
+    same.unknown = frozenset()
+    registry.register(eventful)
+    registry.register(same)
+
+    counts = [
+        [
+            sample.value("admissions_total")
+            for sample in collect(registry).values()
+            if "component:server" in sample.descriptor.tags
+        ]
+        for _ in range(3)
+    ]
+
+    assert counts == [[0], [0], [0]]
+    assert (other in registry) == (change == "register")
+
+
 def test_nothing_that_is_not_registered_is_in_a_registry() -> None:
     registry = Registry()
     for thing in (None, 5, SimpleNamespace(tags=([],)), SimpleNamespace(tags="a:b"), SimpleNamespace(tags=(1,))):

@@ -258,6 +258,19 @@ class TestUdp:
         assert len(mixed) == 2
         await sink.aclose()
 
+    async def test_a_number_that_python_does_not_write_costs_its_own_series(self, agent: Agent) -> None:
+        registry = Registry()
+        endless = MeteredSemaphore(10**5000, component="server", limit_name="endless", registry=registry)
+        (limit,) = limits(registry)
+        sink = DogStatsDSink(f"udp://127.0.0.1:{agent.port}")
+
+        delivery = await sink.push(registry.collect("core"))
+
+        assert delivery.failures == {"line too long": 1}
+        assert {line.tags for line in agent.lines()} == {limit.tags}
+        assert endless in registry
+        await sink.aclose()
+
     async def test_the_loop_gets_its_turn_during_a_large_flush(self, agent: Agent) -> None:
         registry = Registry(max_series=1000)
         many = limits(registry, 400)

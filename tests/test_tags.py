@@ -124,7 +124,7 @@ class TestLimitTags:
         assert limit_tags("c", "l", "s", five)[3:] == tuple(five)
         assert limit_tags("c", "l", "s", [*five, "KEY0:X"])[3:] == tuple(five)
         with pytest.raises(
-            InvalidValueError, match=r"^tags: a limit has at most 5 tags .* got 6: key0:x, .*, one_more:x"
+            InvalidValueError, match=r"^tags: a limit has at most 5 tags .* got 6: \['key0:x', .*, 'one_more:x'\]"
         ):
             limit_tags("c", "l", "s", [*five, "one_more:x"])
 

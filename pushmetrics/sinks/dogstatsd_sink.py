@@ -27,6 +27,9 @@ TURN_SECONDS = 0.002
 WAIT_SECONDS = 1.0
 """How long a flush waits in all for a receiver whose queue is full; then it is given up."""
 
+TOO_LONG = "line too long"
+"""Among the failures: what fits no datagram."""
+
 MIN_DATAGRAM_BYTES = 512
 MAX_DATAGRAM_BYTES = 8192
 
@@ -40,7 +43,8 @@ class DogStatsDSink:
         max_datagram_bytes: Size of a datagram in bytes, 512 to 8192; by default 1432 for UDP and 8192 for Unix
             sockets.
 
-    Reporters may share it, in one event loop or in several: then their flushes take turns.
+    Reporters may share it, in one event loop or in several: then their flushes take turns. A loop that blocks in the
+    middle of one holds up those of the others, so a reporter in a thread has a sink of its own.
 
     Imports the ``datadog`` client when it is made, so make it before the program is under load. Raises
     :class:`pushmetrics.PushmetricsError` for a bad argument.
@@ -119,7 +123,7 @@ class DogStatsDSink:
         flush = _Flush(transport)
         try:
             await transport.open()
-            await flush.send(pack(self._filled(samples), self._max_bytes), self._max_bytes)
+            await flush.send(pack(self._filled(samples, flush.failures), self._max_bytes), self._max_bytes)
         except OSError as error:
             flush.failures[_reason(error)] += 1
             transport.close()
@@ -135,7 +139,7 @@ class DogStatsDSink:
             if not self._is_under_way():
                 self._transport.close()
 
-    def _filled(self, samples: Iterator[Sample]) -> Iterator[tuple[Sample, bytes]]:
+    def _filled(self, samples: Iterator[Sample], failures: Counter[str]) -> Iterator[tuple[Sample, bytes]]:
         templates = self._templates
         filled = 0
         for sample in samples:
@@ -144,7 +148,12 @@ class DogStatsDSink:
             template = templates.get(id(descriptor))
             if template is None:
                 templates[id(descriptor)] = template = Template(descriptor, self._suffix(descriptor.tags))
-            yield sample, template.fill(sample)
+            try:
+                lines = template.fill(sample)
+            except ValueError:  # Python writes no integer of more than 4,300 digits.
+                failures[TOO_LONG] += 1
+                continue
+            yield sample, lines
         if len(templates) > 2 * filled + 100:  # Most of them are of series that have ended.
             templates.clear()
 
@@ -178,7 +187,7 @@ class _Flush:
         try:
             for datagram in datagrams:
                 if len(datagram[0]) > max_bytes:
-                    self.failures["line too long"] += 1
+                    self.failures[TOO_LONG] += 1
                     continue
                 try:
                     send(datagram[0])

@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import InvalidValueError, PushmetricsError
 from ..model import Tags
 from ..redaction import shown
+from ..settings import warn_of_dropped_tags
 from ..tags import constant_tag, normalize
 
 logger = logging.getLogger("pushmetrics")
@@ -162,6 +163,7 @@ def _entity_tag(tag: str) -> str:
 def _checked_environment_tags(tags: list[str]) -> list[str]:
     """Return the tags that the client has read, in normal form, less those that no constant tag may be."""
     checked = []
+    dropped: dict[str, list[PushmetricsError]] = {}
     for tag in tags:
         key, _, value = tag.partition(":")
         variable = TAG_VARIABLES.get(key, "DATADOG_TAGS")
@@ -170,5 +172,7 @@ def _checked_environment_tags(tags: list[str]) -> list[str]:
         try:
             checked.append(_entity_tag(tag) if variable == "DD_ENTITY_ID" else constant_tag(tag))
         except PushmetricsError as error:
-            logger.warning("%s: a tag is dropped: %s.", variable, error)
+            dropped.setdefault(variable, []).append(error)
+    for variable, errors in dropped.items():
+        warn_of_dropped_tags(variable, errors)
     return checked

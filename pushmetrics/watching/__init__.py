@@ -6,13 +6,14 @@ names of its classes.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from ..errors import InvalidTypeError
-from ..model import Limit
-from ..redaction import shown
+from ..redaction import redacted, shown
 from ..registry import Registry, checked_registry, default_registry
+from ..semaphore import MeteredSemaphore
 from ..tags import limit_tags
 
 Watched = TypeVar("Watched")
@@ -58,16 +59,17 @@ def watch(
             f"watch: expected one of {', '.join(CLASSES)}, got {shown(obj)}. An object of your own that has tags, "
             "counters and gauges() can be given to registry.register()"
         )
-    if isinstance(obj, Limit):
+    if isinstance(obj, MeteredSemaphore):
         raise InvalidTypeError(f"watch: {shown(obj)} reports itself; give it to registry.register()")
     try:
         registry.register_watched(obj, series_tags, read)
     except InvalidTypeError as error:
         raise InvalidTypeError(f"watch: {shown(obj)} can not be watched: {error}") from None
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
+        why = f"{type(error).__name__}: {redacted(str(error))}"
         raise InvalidTypeError(
-            f"watch: {shown(obj)} can not be read ({type(error).__name__}: {error}); it may be of a version that is "
-            "not supported. Put a MeteredSemaphore in front of it, or give an object of your own that has tags, "
-            "counters and gauges() to registry.register()"
+            f"watch: {shown(obj)} can not be read ({why}); it may be of a version that is not supported. Put a "
+            "MeteredSemaphore in front of it, or give an object of your own that has tags, counters and gauges() to "
+            "registry.register()"
         ) from error
     return obj

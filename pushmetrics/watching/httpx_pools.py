@@ -12,13 +12,13 @@ from ..model import WatchedState
 def read_client(client: Any) -> WatchedState:
     """Return the state of the only pool of a client; raises InvalidTypeError when it has several, or none."""
     transports = [client._transport, *client._mounts.values()]
-    pools = [transport._pool for transport in transports if hasattr(transport, "_pool")]
+    pools = {id(transport._pool): transport._pool for transport in transports if hasattr(transport, "_pool")}
     if len(pools) != 1:
         raise InvalidTypeError(
             f"it has {len(pools)} connection pools, one for each proxy and mounted transport that makes connections: "
             "watch each httpx.AsyncHTTPTransport that it was given"
         )
-    return read_pool(pools[0])
+    return read_pool(*pools.values())
 
 
 def read_transport(transport: Any) -> WatchedState:
@@ -27,12 +27,14 @@ def read_transport(transport: Any) -> WatchedState:
 
 
 def read_pool(pool: Any) -> WatchedState:
-    """Return the state: connections with a request, those being opened included, and requests without a connection."""
-    requests = list(pool._requests)  # In one piece, since this may be another thread than the loop's.
-    connections = [request.connection for request in requests]
+    """Return the state: connections that are no longer free, those being opened included, and requests without one."""
+    # In one piece, since this may be another thread than the loop's.
+    connections = [request.connection for request in tuple(pool._requests)]
     queue_depth = connections.count(None)
-    # Over HTTP/2 several requests share a connection.
-    active = len({id(connection) for connection in connections if connection is not None})
+    # Over HTTP/2 several requests share a connection. One whose request was cancelled while it was opened has none.
+    taken = {id(connection) for connection in connections if connection is not None}
+    taken |= {id(one) for one in tuple(pool._connections) if not (one.is_idle() or one.is_closed())}
+    active = len(taken)
     limit = pool._max_connections
     if limit == sys.maxsize:  # Which stands for none.
         return WatchedState(active=active, queue_depth=queue_depth)

@@ -75,3 +75,25 @@ async def test_a_client_without_a_pool_has_nothing_to_watch() -> None:
     async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as client:
         with pytest.raises(PushmetricsError, match="it has 0 connection pools"):
             watching(client)
+
+
+class Unreachable(httpcore.AsyncNetworkBackend):
+    """Where no connection is ever made."""
+
+    async def connect_tcp(self, *arguments: Any, **options: Any) -> httpcore.AsyncNetworkStream:
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+
+async def test_a_connection_whose_request_was_cancelled_while_it_was_opened_is_not_free() -> None:
+    """The pool counts it against its limit, for good."""
+    pool = httpcore.AsyncConnectionPool(max_connections=2, network_backend=Unreachable())
+    registry = watching(pool)
+    request = asyncio.create_task(pool.request("GET", "http://nowhere"))
+    await passes()
+    opening = only(registry)
+    request.cancel()
+    await asyncio.wait([request])
+
+    assert opening == {"limit": 2, "active": 1, "available": 1, "queue_depth": 0}
+    assert only(registry)["active"] == sum(not (one.is_idle() or one.is_closed()) for one in pool.connections)

@@ -497,6 +497,71 @@ class TestWhatCanNotBeRead:
         assert collect(registry)[SERIES].value("available") == 1, "it is read again when it can be"
 
 
+class Asked(asyncio.Semaphore):
+    """A semaphore of which a value is a call to somebody."""
+
+    def __init__(self, call: Callable[[], int]) -> None:
+        super().__init__()
+        self.call = call
+
+    @property
+    def _value(self) -> int:
+        return self.call() if hasattr(self, "call") else 1
+
+    @_value.setter
+    def _value(self, value: int) -> None:
+        pass
+
+
+def test_no_lock_is_held_while_an_object_is_asked() -> None:
+    """It may wait for somebody who waits for the registry, to whom every semaphore that is made goes."""
+    registry = Registry()
+
+    def call() -> int:
+        made: list[MeteredSemaphore] = []
+        elsewhere = threading.Thread(
+            target=lambda: made.append(MeteredSemaphore(1, component="api", limit_name="made", registry=registry)),
+            daemon=True,
+        )
+        elsewhere.start()
+        elsewhere.join(10)
+        return len(made)
+
+    semaphore = watch(Asked(call), **TAGS, registry=registry)
+
+    assert collect(registry)[SERIES].value("available") == 1
+    assert semaphore in registry
+
+
+async def test_what_asks_a_cancelled_future_costs_its_own_series(caplog: pytest.LogCaptureFixture) -> None:
+    registry = Registry()
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(1)
+    asked, sound = Asked(future.result), asyncio.Semaphore(2)
+    for semaphore, name in ((asked, "asked"), (sound, "sound")):
+        watch(semaphore, component="api", limit_name=name, registry=registry)
+    cancelled = asyncio.get_running_loop().create_future()
+    cancelled.cancel()
+    asked.call = cancelled.result
+
+    assert list(collect(registry)) == [("component:api", "limit_name:sound")]
+    assert "component:api limit_name:asked" in caplog.text
+
+
+def test_an_object_whose_tags_can_not_be_asked_for_is_watched_as_any_other() -> None:
+    class Odd(asyncio.Semaphore):
+        @property
+        def tags(self) -> None:
+            raise ZeroDivisionError
+
+    semaphore, registry = Odd(), Registry()
+    watch(semaphore, **TAGS, registry=registry)
+
+    assert semaphore in registry
+    registry.unregister(semaphore)
+    assert semaphore not in registry
+
+
 @pytest.mark.parametrize("name", CLASSES)
 async def test_the_page_has_the_metrics_of_each_class(name: str) -> None:
     (row,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{name}` |")]
