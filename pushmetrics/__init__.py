@@ -11,13 +11,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .errors import AdmissionTimeoutError, PushmetricsError, QueueFullError
 from .model import LimitStatistics
 from .registry import Registry, default_registry
 from .reporter import FlushResult, Reporter
 from .semaphore import MeteredSemaphore
-from .sinks import ConsoleSink, DogStatsDSink, MemorySink
-from .watching import watch
+
+if TYPE_CHECKING:
+    from .sinks import ConsoleSink, DogStatsDSink, MemorySink
+    from .watching import watch
+
+    __version__: str
 
 __all__ = [
     "AdmissionTimeoutError",
@@ -36,7 +42,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> str:
+_FIRST_USED = {"ConsoleSink": "sinks", "DogStatsDSink": "sinks", "MemorySink": "sinks", "watch": "watching"}
+"""What is imported when it is used, since a module that only makes semaphores does without: from where."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FIRST_USED:
+        from importlib import import_module
+
+        return getattr(import_module(f".{_FIRST_USED[name]}", __name__), name)
     if name == "__version__":
         from importlib.metadata import version  # Costs as much as the rest of the import.
 

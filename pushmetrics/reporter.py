@@ -17,7 +17,6 @@ from .model import Delivery, Sample, Sink
 from .registry import Registry, checked_registry, default_registry
 from .series import BUCKET_SECONDS
 from .settings import UNSET, ReporterSettings, Unset, Worker, reporter_settings
-from .sinks import resolve_sink
 from .workers import Workers
 
 if TYPE_CHECKING:
@@ -117,6 +116,8 @@ class Reporter:
         constant_tags: Iterable[str] | None = None,
         worker: Worker | Unset = UNSET,
     ) -> None:
+        from .sinks import resolve_sink  # Not before one is needed: `import pushmetrics` stays light.
+
         self._settings = reporter_settings(
             flush_interval=flush_interval,
             namespace=namespace,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pushmetrics import MeteredSemaphore, Registry, Reporter, reporter
+from pushmetrics import MeteredSemaphore, Registry, Reporter, sinks
 from pushmetrics.integrations import reporting as module
 from pushmetrics.integrations.reporting import Reporting
 from pushmetrics.model import Sink
@@ -138,7 +138,7 @@ async def test_what_goes_wrong_is_said_and_the_program_runs_on(
     def no_client(*_: object) -> None:
         raise ImportError("No module named 'datadog'")
 
-    monkeypatch.setattr("pushmetrics.reporter.resolve_sink", no_client)
+    monkeypatch.setattr("pushmetrics.sinks.resolve_sink", no_client)
     async with Reporting() as reporting:
         kept = limit()
         reporting.add(kept)
@@ -163,13 +163,13 @@ async def test_a_client_that_is_slow_to_import_does_not_hold_the_loop_up(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     imported_in: list[threading.Thread] = []
-    resolve = reporter.resolve_sink
+    resolve = sinks.resolve_sink
 
     def import_the_client(sink: None) -> Sink:
         imported_in.append(threading.current_thread())
         return resolve(sink)
 
-    monkeypatch.setattr(reporter, "resolve_sink", import_the_client)
+    monkeypatch.setattr(sinks, "resolve_sink", import_the_client)
     async with Reporting() as reporting:
         kept = limit()
         reporting.add(kept)
