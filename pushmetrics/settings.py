@@ -252,10 +252,11 @@ def _constant_tags_variable(value: str) -> Tags:
 
 
 def warn_of_dropped_tags(variable: str, errors: list[PushmetricsError]) -> None:
-    """Say once which tags of a variable are dropped, and why; nothing if there are none."""
+    """Say once why tags of a variable are dropped, of the first few; nothing if there are none."""
     if errors:
-        more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
-        logger.warning("%s: a tag is dropped: %s%s.", variable, errors[0], more)
+        more = f", and {len(errors) - 3} more" if len(errors) > 3 else ""
+        what = "a tag is" if len(errors) == 1 else "tags are"
+        logger.warning("%s: %s dropped: %s%s.", variable, what, "; ".join(map(str, errors[:3])), more)
 
 
 def _worker(value: object) -> Worker:

@@ -78,7 +78,11 @@ def test_a_variable_is_named_beside_what_it_gave(
         ("reporting", {"PUSHMETRICS_ENABLED": "maybe"}, ["PUSHMETRICS_ENABLED is ignored"]),
         ("flush interval", {"PUSHMETRICS_FLUSH_INTERVAL": "10s"}, ["PUSHMETRICS_FLUSH_INTERVAL is ignored"]),
         ("level", {"PUSHMETRICS_LEVEL": "all"}, ["PUSHMETRICS_LEVEL is ignored"]),
-        ("constant tags", {"PUSHMETRICS_CONSTANT_TAGS": "host:a,b:c,é:?"}, ["'host' is reserved", "nothing of '?'"]),
+        (
+            "constant tags",
+            {"PUSHMETRICS_CONSTANT_TAGS": "host:a,b:c,é:?"},
+            ["'host' is reserved, got 'host:a'; use another key; constant_tags: nothing of '?'"],
+        ),
         ("worker", {"PUSHMETRICS_WORKER": "one"}, ["PUSHMETRICS_WORKER is ignored"]),
         ("address", {"PUSHMETRICS_SINK": "agent:8125"}, ["PUSHMETRICS_SINK is ignored"]),
         (
