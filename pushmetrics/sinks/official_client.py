@@ -133,7 +133,7 @@ def _unsaid(*variables: str) -> Iterator[None]:
     """Keep the client from warning of variables, at its import even, of which settings.py has warned already."""
 
     def is_news(record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith(variables)
+        return not any(variable in record.getMessage() for variable in variables)
 
     client = logging.getLogger("datadog.dogstatsd")
     client.addFilter(is_news)
