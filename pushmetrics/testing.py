@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections.abc import Iterator
 from itertools import count
 from types import TracebackType
@@ -30,15 +31,15 @@ class ManualClock:
 
     Args:
         wall: Seconds since 1970 that the wall clock shows, by default the start of a bucket of the Agent.
-        monotonic: Seconds that the monotonic clock shows, by default what the real one shows now, so that what was
-            made before is not from the future.
+        monotonic: Seconds that the monotonic clock shows, by default the next whole second of the real one: what was
+            made before is not from the future, and whole seconds that are added stay whole.
 
     Timers of the event loop, and with them admission timeouts, go on by real time.
     """
 
     def __init__(self, *, wall: float = 1_800_000_000.0, monotonic: float | None = None) -> None:
         self._wall = wall
-        self._monotonic = clock.monotonic() if monotonic is None else monotonic
+        self._monotonic = float(math.ceil(clock.monotonic())) if monotonic is None else monotonic
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._numbers = count()
         self._saved: dict[str, object] = {}
