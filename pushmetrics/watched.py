@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +56,8 @@ class WatchedMember(Member):
         member.tags = tags
         member.counters = Counters(0)
         member.look()
+        if isinstance(member._state, BaseException):
+            raise member._state
         member.gauges()
         return member
 
@@ -66,7 +69,11 @@ class WatchedMember(Member):
         try:
             self._state = self._read(self._kept.watched if self._kept is not None else watched)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - raised where the gauges are asked for
+            # Its traceback would keep the object alive, by the variables of those who were asked.
+            traceback.clear_frames(error.__traceback__)
             self._state = error
+        finally:
+            del watched
 
     def gauges(self) -> tuple[int, int, int, int]:
         """Return the gauges, 0 in place of an unknown one, and take over the limit and what is unknown."""
@@ -77,7 +84,7 @@ class WatchedMember(Member):
             return 0, counters.limit, 0, 0
         state = self._state
         if isinstance(state, BaseException):
-            raise state
+            raise SampleError("it could not be asked") from state
         known = {name: value for name, value in zip(state._fields, state, strict=True) if value is not None}
         if any(isinstance(value, bool) or not isinstance(value, int) or value < 0 for value in known.values()):
             raise SampleError(f"what a limiter says of itself is integers of at least 0, got {state}")

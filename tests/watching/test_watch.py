@@ -548,6 +548,22 @@ async def test_what_asks_a_cancelled_future_costs_its_own_series(caplog: pytest.
     assert "component:api limit_name:asked" in caplog.text
 
 
+def test_an_object_that_can_not_be_read_is_not_kept_alive_by_its_error() -> None:
+    def fail() -> int:
+        raise ZeroDivisionError
+
+    registry = Registry()
+    semaphore = watch(Asked(lambda: 1), **TAGS, registry=registry)
+    semaphore.call = fail
+    for _ in range(2):
+        assert collect(registry) == {}
+    reference = weakref.ref(semaphore)
+    del semaphore
+    gc.collect()
+
+    assert reference() is None
+
+
 def test_an_object_whose_tags_can_not_be_asked_for_is_watched_as_any_other() -> None:
     class Odd(asyncio.Semaphore):
         @property
