@@ -62,7 +62,7 @@ class Member(weakref.ref[Limit]):
         return member
 
     def look(self) -> None:
-        """Ask what can not be asked while the registry is locked; nothing of one of our own."""
+        """Ask the object beforehand where it can not be asked while the registry is locked, as a limit can."""
 
     def gauges(self) -> tuple[int, int, int, int]:
         """Return active, available, queue depth and oldest wait; raises what the limit raises."""

@@ -74,8 +74,8 @@ class Registry:
         self._constant_tags: Mapping[Tags, Tags] | None = None
         self._mappings = 0
         self._wants_waits = False
-        # Limits that have gone. The garbage collector may call back anywhere, also while the lock is held: so that
-        # callback only appends, and the next caller takes over what they counted.
+        # Limits that have gone or are not to be reported any more. The garbage collector may call back anywhere, also
+        # while the lock is held: so that callback only appends, and the next caller takes over what they counted.
         self._gone: deque[Member] = deque()
         # Those that have come while others were read.
         self._coming: deque[Member] = deque()

@@ -31,7 +31,7 @@ def read_pool(pool: Any) -> WatchedState:
     # In one piece, since this may be another thread than the loop's.
     connections = [request.connection for request in tuple(pool._requests)]
     queue_depth = connections.count(None)
-    # Over HTTP/2 several requests share a connection. One whose request was cancelled while it was opened has none.
+    # Over HTTP/2 several requests share a connection. One whose request was cancelled before it was opened has none.
     taken = {id(connection) for connection in connections if connection is not None}
     taken |= {id(one) for one in tuple(pool._connections) if not (one.is_idle() or one.is_closed())}
     active = len(taken)
